@@ -1,0 +1,288 @@
+"""Everything that can happen to an agent, as frozen facts.
+
+An event is written to the journal before anything acts on it; the state is a fold over an agent's
+events (`orchestrator.state.apply`), and logs, progress and reports are readings of the same
+records. Field names are the log's (documented in ``docs/log.md``); fields named in a class's
+``content`` hold people's and models' text and are left out of logs by default.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from orchestrator.ledger import Usage
+from orchestrator.messages import Block, encode
+from orchestrator.model import Purpose
+
+SCHEMA = 1
+
+Status = Literal["finished", "partial", "failed", "empty", "cancelled"]
+OffloadReason = Literal["birth", "line", "sum", "tail", "input", "overflow"]
+Trigger = Literal["line", "manual", "overflow"]
+
+
+class Fact(BaseModel):
+    """Something that happened. Never changed afterwards."""
+
+    # defer_build: schemas are built at first use, which keeps `outrider --help` quick.
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="ignore")
+    content: ClassVar[frozenset[str]] = frozenset()
+
+
+class RunStarted(Fact):
+    content = frozenset({"task", "options"})
+    event: Literal["run_started"] = "run_started"
+    task: str
+    task_chars: int
+    model: str
+    version: str
+    root: str
+    options: dict[str, Any] = {}
+
+
+class RunResumed(Fact):
+    event: Literal["run_resumed"] = "run_resumed"
+
+
+class AgentStarted(Fact):
+    """Everything that an agent begins with: its state needs nothing else."""
+
+    content = frozenset({"brief", "system", "tool_schemas", "policy"})
+    event: Literal["agent_started"] = "agent_started"
+    agent_id: str
+    parent_id: str | None = None
+    agent_type: str = "main"
+    definition: str
+    model: str
+    window_tokens: int
+    output_tokens: int
+    tools: list[str] = []
+    brief: str
+    system: list[Block] = []
+    tool_schemas: list[Block] = []
+    policy: dict[str, Any] = {}
+    max_turns: int | None = None
+    binds_thinking: bool = False
+    depth: int = 0
+
+
+class ModelReplied(Fact):
+    content = frozenset({"blocks"})
+    event: Literal["model_replied"] = "model_replied"
+    purpose: Purpose = "agent"
+    model: str
+    blocks: list[Block]
+    stop_reason: str | None
+    usage: Usage
+    request_id: str | None = None
+    estimate_tokens: int = 0
+    context_tokens: int = 0
+    latency_ms: int = 0
+
+
+class ModelFailed(Fact):
+    """A call failed. ``retry_in_ms`` is ``None`` when it is not tried again."""
+
+    content = frozenset({"message"})
+    event: Literal["model_failed"] = "model_failed"
+    purpose: Purpose = "agent"
+    model: str
+    kind: str
+    status: int | None = None
+    message: str
+    usage: Usage | None = None
+    request_id: str | None = None
+    retry_in_ms: int | None = None
+
+
+class MessageAdded(Fact):
+    """A user message that did not come from a tool: a follow-up, or our own nudge."""
+
+    content = frozenset({"text"})
+    event: Literal["message_added"] = "message_added"
+    text: str
+    origin: Literal["user", "outrider"]
+
+
+class ToolStarted(Fact):
+    event: Literal["tool_started"] = "tool_started"
+    tool: str
+    tool_use_id: str
+
+
+class ToolReturned(Fact):
+    """``result`` is what enters the history: the tool's output, or the placeholder for it."""
+
+    content = frozenset({"result"})
+    event: Literal["tool_returned"] = "tool_returned"
+    tool: str
+    tool_use_id: str
+    index: int
+    ms: int = 0
+    chars: int = 0
+    is_error: bool = False
+    result: str | list[Block]
+
+
+class Offloaded(Fact):
+    """Content moved to a file. At birth it never was in the history, so nothing is edited."""
+
+    content = frozenset({"placeholder"})
+    event: Literal["offloaded"] = "offloaded"
+    tool: str
+    tool_use_id: str
+    chars: int
+    path: str
+    reason: OffloadReason
+    placeholder: str = ""
+    entry: int | None = None
+    block: int | None = None
+
+
+class OffloadFailed(Fact):
+    content = frozenset({"message"})
+    event: Literal["offload_failed"] = "offload_failed"
+    tool: str
+    tool_use_id: str
+    chars: int
+    message: str
+
+
+class Compacted(Fact):
+    """The oldest ``messages`` of the history gave way to ``summary``; ``archive`` holds them."""
+
+    content = frozenset({"summary"})
+    event: Literal["compacted"] = "compacted"
+    trigger: Trigger
+    before_tokens: int
+    after_tokens: int
+    messages: int
+    calls: int
+    fallback: bool
+    archive: str
+    summary: str
+
+
+class LevelChanged(Fact):
+    event: Literal["level_changed"] = "level_changed"
+    level: Literal["normal", "offload", "compact", "exhausted"]
+    context_tokens: int
+    limit_tokens: int
+
+
+class WindowCorrected(Fact):
+    event: Literal["window_corrected"] = "window_corrected"
+    model: str
+    tokens: int
+    source: Literal["server", "error", "table"]
+
+
+class TodosWritten(Fact):
+    content = frozenset({"items"})
+    event: Literal["todos_written"] = "todos_written"
+    items: list[dict[str, str]]
+    done: int
+    total: int
+
+
+class AgentSpawned(Fact):
+    event: Literal["agent_spawned"] = "agent_spawned"
+    child_id: str
+    child_type: str
+    background: bool = False
+    tool_use_id: str
+
+
+class BudgetReached(Fact):
+    event: Literal["budget_reached"] = "budget_reached"
+    name: str
+    limit: float
+
+
+class PermissionDecided(Fact):
+    event: Literal["permission_decided"] = "permission_decided"
+    tool: str
+    rule: str
+    decision: Literal["allow", "deny"]
+    by: str
+
+
+class AgentEnded(Fact):
+    content = frozenset({"conclusion"})
+    event: Literal["agent_ended"] = "agent_ended"
+    status: Status
+    reason: str | None = None
+    turns: int
+    tool_calls: int
+    usage: Usage
+    conclusion: str = ""
+    conclusion_tokens: int = 0
+    returned_tokens: int = 0
+    path: str | None = None
+
+
+class RunEnded(Fact):
+    event: Literal["run_ended"] = "run_ended"
+    status: Status
+    reason: str | None = None
+    usage: Usage
+    cost_usd: float | None = None
+
+
+Event = Annotated[
+    RunStarted
+    | RunResumed
+    | AgentStarted
+    | ModelReplied
+    | ModelFailed
+    | MessageAdded
+    | ToolStarted
+    | ToolReturned
+    | Offloaded
+    | OffloadFailed
+    | Compacted
+    | LevelChanged
+    | WindowCorrected
+    | TodosWritten
+    | AgentSpawned
+    | BudgetReached
+    | PermissionDecided
+    | AgentEnded
+    | RunEnded,
+    Field(discriminator="event"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
+
+
+class Record(BaseModel):
+    """An event with its place: which agent, in which turn, when.
+
+    ``seq`` is the journal's own numbering, unique in the run and without gaps; ``ts`` is seconds
+    since the epoch.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    seq: int
+    ts: float
+    agent_id: str
+    turn: int
+    fact: Event
+
+
+def to_json(fact: Fact) -> bytes:
+    """One event as JSON. Lone surrogates, which models do produce, survive as escapes."""
+    try:
+        return fact.model_dump_json().encode()
+    except ValueError:
+        return encode(fact.model_dump())
+
+
+def from_json(data: bytes) -> Event:
+    """The event of `to_json`. Raises `pydantic.ValidationError`."""
+    try:
+        return EVENT.validate_json(data)
+    except ValidationError:
+        return EVENT.validate_python(json.loads(data))

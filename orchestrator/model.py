@@ -1,0 +1,87 @@
+"""The seam to language models: one callable. A request goes in, a whole reply comes out, or a
+`ModelError` is raised. Streaming, transport and translation are the implementation's own affair;
+retries are ours (`orchestrator.retry`), in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from orchestrator.ledger import Usage
+from orchestrator.messages import Block, Message, encode
+
+# Why a call is made. `handback` is the last, tool-free turn at a limit.
+Purpose = Literal["agent", "summary", "repair", "handback"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a model is sent, and for whom.
+
+    ``system``, ``tools`` and ``messages`` are Messages API JSON, cache breakpoints included.
+    ``encoded`` holds each message's bytes, made once when the message entered the history, so that a
+    body is joined rather than serialised again; it is derived where a caller leaves it out.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    system: Sequence[Block] = ()
+    tools: Sequence[Block] = ()
+    max_tokens: int = 8_000
+    tool_choice: Block | None = None
+    agent_id: str = "main"
+    agent_type: str = "main"
+    run_id: str = ""
+    purpose: Purpose = "agent"
+    extra: dict[str, Any] = field(default_factory=dict)
+    encoded: Sequence[bytes] | None = None
+
+    @cached_property
+    def body(self) -> bytes:
+        """The request's JSON for ``POST /v1/messages`` (without ``stream``)."""
+        head: dict[str, Any] = {"model": self.model, "max_tokens": self.max_tokens}
+        if self.tools:
+            head["tools"] = list(self.tools)
+        if self.tool_choice is not None:
+            head["tool_choice"] = self.tool_choice
+        if self.system:
+            head["system"] = list(self.system)
+        head |= self.extra
+        messages = self.encoded
+        if messages is None:
+            messages = [encode(message) for message in self.messages]
+        return encode(head)[:-1] + b',"messages":[' + b",".join(messages) + b"]}"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole reply. ``content`` is kept and sent back exactly as it came."""
+
+    content: list[Block]
+    stop_reason: str | None = "end_turn"
+    usage: Usage = Usage()
+    model: str = ""
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a server says of a model: tokens of window and output; ``None`` where it is silent."""
+
+    window: int | None = None
+    output_cap: int | None = None
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that answers requests. Called from many tasks at once."""
+
+    async def __call__(self, request: Request) -> Reply:
+        """Answer ``request``. Raises `ModelError`."""
+        ...
+
+    async def describe(self, name: str) -> ModelFacts:
+        """What the server says of model ``name``. Raises `ModelError`."""
+        ...
