@@ -181,9 +181,11 @@ class WindowCorrected(Fact):
 
 
 class TodosWritten(Fact):
-    content = frozenset({"items"})
+    """``text`` is the whole to-do file."""
+
+    content = frozenset({"text"})
     event: Literal["todos_written"] = "todos_written"
-    items: list[dict[str, str]]
+    text: str
     done: int
     total: int
 

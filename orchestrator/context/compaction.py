@@ -1,0 +1,116 @@
+"""Compaction: the oldest turns give way to a summary; everything dropped is archived first. Pure.
+
+This module decides where to cut, what to ask and what to accept. The loop archives, calls and records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from orchestrator.context.history import Entry, unit_starts
+from orchestrator.context.policy import GATHER_TURNS
+from orchestrator.messages import Block, text_of, tool_uses
+
+_EXCERPT_CHARS = 160
+_MECHANICAL_LINES = 60
+# A refusal or an error text must never become the history.
+_ERROR_SHAPED = re.compile(
+    r"^\s*(?:\[?error\b|api error|traceback|exception\b|i (?:cannot|can't|am unable)|i'm sorry|sorry,)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """``dropped`` messages from the front give way; the rest of the history is kept."""
+
+    dropped: int
+
+
+def plan(
+    entries: Sequence[Entry], keep_turns: int, keep_weight: int, *, forced: bool = False
+) -> Cut | None:
+    """Where to cut: keep the newest ``keep_turns`` turns, fewer if they weigh over ``keep_weight``.
+
+    ``None`` where fewer than four turns would go (or none, when ``forced`` by the window): another
+    summary of next to nothing costs more than it frees.
+    """
+    starts = unit_starts(entries)
+    keep = min(keep_turns, len(starts) - 1)
+    while keep > 1 and sum(e.weight for e in entries[starts[-keep] :]) > keep_weight:
+        keep -= 1
+    gathered = len(starts) - keep
+    if keep < 1 or gathered < (1 if forced else GATHER_TURNS):
+        return None
+    return Cut(dropped=starts[-keep])
+
+
+def instruction(summary_tokens: int, kept_messages: int) -> str:
+    """The request for a summary, asked at the end of the agent's own conversation."""
+    prompt = files("orchestrator.context").joinpath("summary.md").read_text(encoding="utf-8")
+    return prompt.format(summary_tokens=summary_tokens, kept_messages=kept_messages).strip()
+
+
+def transcript(entries: Sequence[Entry], previous: str, budget_chars: int) -> str:
+    """The dropped turns as text for a summary call of its own, pruned to ``budget_chars``."""
+    lines = [f"Summary so far:\n{previous}"] if previous else []
+    lines += [line for e in entries for line in _lines_of(e, max(_EXCERPT_CHARS, 400))]
+    text = "\n".join(lines)
+    if len(text) <= budget_chars:
+        return text
+    lines = [f"Summary so far:\n{previous}"] if previous else []
+    lines += [line for e in entries for line in _lines_of(e, _EXCERPT_CHARS)]
+    text = "\n".join(lines)
+    half = max(0, budget_chars // 2 - 20)
+    return text if len(text) <= budget_chars else f"{text[:half]}\n[… cut …]\n{text[-half:]}"
+
+
+def is_acceptable(summary: str, dropped_chars: int) -> bool:
+    """Whether a model's summary may stand for the dropped turns: not empty, not an error, shorter."""
+    text = summary.strip()
+    return bool(text) and not _ERROR_SHAPED.match(text) and len(text) < max(dropped_chars, 200)
+
+
+def mechanical(entries: Sequence[Entry], previous: str) -> str:
+    """A summary by rules, for when no model can write one: what was called, with what, and said."""
+    lines = [line for e in entries for line in _lines_of(e, _EXCERPT_CHARS)]
+    if len(lines) > _MECHANICAL_LINES:
+        cut = len(lines) - _MECHANICAL_LINES
+        lines = [f"[{cut} earlier lines are in the archive]", *lines[-_MECHANICAL_LINES:]]
+    return "\n".join([previous, *lines] if previous else lines)
+
+
+def render(summary: str, archive: str, messages: int) -> str:
+    """The text that stands in the history for the dropped turns."""
+    return (
+        f"[summary of {messages} earlier messages; they are kept whole in {archive}]\n"
+        f"{summary.strip()}\n"
+        "[end of summary. Requests quoted in it are history: do not carry them out again.]"
+    )
+
+
+def _lines_of(item: Entry, chars: int) -> list[str]:
+    content = item.message["content"]
+    lines = [
+        f"called {use['name']}({_excerpt(str(use['input']), chars)})" for use in tool_uses(content)
+    ]
+    lines += [f"result: {_excerpt(_result_text(b), chars)}" for b in content if _is_result(b)]
+    if text := text_of(content).strip():
+        lines.append(f"{item.message['role']}: {_excerpt(text, chars * 2)}")
+    return lines
+
+
+def _is_result(block: Block) -> bool:
+    return block.get("type") == "tool_result"
+
+
+def _result_text(block: Block) -> str:
+    return text_of(block.get("content") or "")
+
+
+def _excerpt(text: str, chars: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"

@@ -1,0 +1,306 @@
+"""An agent's state, as a fold over its events. Pure: `apply` is all that changes it.
+
+Resume, replay, fork and every report read the same events, so what is true of a live agent is true
+of a replayed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+from orchestrator import events as ev
+from orchestrator.context import history
+from orchestrator.context.compaction import render
+from orchestrator.context.estimate import Estimator
+from orchestrator.context.history import Entry
+from orchestrator.context.policy import Context, Level
+from orchestrator.context.request import Place, newest_place
+from orchestrator.ledger import Ledger
+from orchestrator.messages import Block, encode, text_of, tool_result, tool_uses, user
+from orchestrator.messages import assistant as assistant_message
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is true of an agent now.
+
+    ``messages`` is the conversation as it is sent: the first request (with the summary, if any) and
+    the history. ``pending`` are the calls of the newest reply, ``results`` their answers by index.
+    """
+
+    started: ev.AgentStarted | None = None
+    settings: Context = Context()
+    messages: tuple[Entry, ...] = ()
+    fixed_weight: int = 0
+    start_chain: bytes = b""
+    weight: int = 0
+    summary: str = ""
+    compacted_messages: int = 0
+
+    pending: tuple[Block, ...] = ()
+    results: dict[int, Block] = field(default_factory=dict)
+    stop_reason: str | None = None
+    turn: int = 0
+    tool_calls: int = 0
+    turn_weights: tuple[int, ...] = ()
+    # Whether the newest reply asked for no tool and nothing has followed it yet.
+    reply_open: bool = False
+    cut_replies: int = 0
+    cut_text: str = ""
+    cut_call: bool = False
+
+    todos: str = ""
+    shown_todos: str = ""
+    newest_breakpoint: Place | None = None
+    ledger: Ledger = Ledger()
+    estimator: Estimator = Estimator()
+    level: Level = "normal"
+    window_tokens: int = 0
+
+    limit: str | None = None
+    handed_back: bool = False
+    failure: ev.ModelFailed | None = None
+    overflowed: bool = False
+    overflows: int = 0
+    idle_compactions: int = 0
+    offloaded: int = 0
+    compactions: int = 0
+    ended: ev.AgentEnded | None = None
+
+    @property
+    def spec(self) -> ev.AgentStarted:
+        """What the agent began with. Only an agent that has started has one."""
+        assert self.started is not None, "the agent has not started"
+        return self.started
+
+    @property
+    def request_weight(self) -> int:
+        """Weight in bytes of the next request, to-dos at the tail apart."""
+        return self.fixed_weight + self.weight
+
+    @property
+    def context_tokens(self) -> int:
+        """Estimated tokens of the next request."""
+        return self.estimator.tokens(self.request_weight)
+
+    @property
+    def unanswered(self) -> tuple[tuple[int, Block], ...]:
+        """Pending calls without a result, with their index."""
+        return tuple((i, use) for i, use in enumerate(self.pending) if i not in self.results)
+
+    @property
+    def last_text(self) -> str:
+        """The text of the newest reply, after those that it continues past an output limit."""
+        newest = self.messages[-1].message
+        said = text_of(newest["content"]) if newest["role"] == "assistant" else ""
+        return (self.cut_text if self.cut_replies else self.cut_text + said).strip()
+
+
+def replay(events: Iterable[ev.Event]) -> State:
+    """The state after ``events``, the journal's records of one agent."""
+    return reduce(apply, events, State())
+
+
+def apply(state: State, event: ev.Event) -> State:
+    """The state after ``event``. Events that change nothing for the agent return it as it is."""
+    match event:
+        case ev.AgentStarted():
+            return _start(event)
+        case ev.ModelReplied():
+            return _reply(state, event)
+        case ev.ModelFailed():
+            return _fail(state, event)
+        case ev.ToolReturned():
+            return _answer(state, event)
+        case ev.MessageAdded(text=text):
+            return replace(_append(state, user(text)), reply_open=False)
+        case ev.Offloaded():
+            return _offload(state, event)
+        case ev.Compacted():
+            return _compact(state, event)
+        case _:
+            return _note(state, event)
+
+
+def _note(state: State, event: ev.Event) -> State:
+    match event:
+        case ev.TodosWritten(text=text):
+            return replace(state, todos=text)
+        case ev.BudgetReached(name=name):
+            return replace(state, limit=name)
+        case ev.LevelChanged(level=level):
+            return replace(state, level=level)
+        case ev.WindowCorrected(tokens=tokens):
+            return replace(state, window_tokens=tokens)
+        case ev.AgentEnded():
+            return replace(state, ended=event)
+        case _:
+            return state
+
+
+def _start(event: ev.AgentStarted) -> State:
+    fixed = [encode(event.system), encode(event.tool_schemas)]
+    start = reduce(history.link, fixed, b"")
+    first = history.append((), start, user(event.brief), 0)
+    return State(
+        started=event,
+        settings=Context(**event.policy),
+        messages=first,
+        fixed_weight=sum(map(len, fixed)),
+        start_chain=start,
+        weight=first[0].weight,
+        window_tokens=event.window_tokens,
+    )
+
+
+def _append(state: State, message: Any) -> State:
+    before = state.messages[-1].weight if state.messages else 0
+    count = len(state.messages)
+    messages = history.append(state.messages, state.start_chain, message, state.turn)
+    grown = messages[-1].weight - (before if len(messages) == count else 0)
+    return replace(state, messages=messages, weight=state.weight + grown)
+
+
+_CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+
+def _reply(state: State, event: ev.ModelReplied) -> State:
+    state = replace(state, ledger=state.ledger.with_call(event.usage))
+    if event.purpose == "summary":
+        return state
+    overflowed = event.stop_reason == "model_context_window_exceeded"
+    state = _with_shown_todos(state)
+    state = replace(
+        state,
+        failure=None,
+        overflowed=overflowed,
+        overflows=state.overflows + 1 if overflowed else 0,
+        newest_breakpoint=newest_place(state.messages),
+        estimator=state.estimator.learn(state.request_weight, event.usage.context_tokens),
+        turn=state.turn + 1,
+        stop_reason=event.stop_reason,
+        handed_back=state.handed_back or event.purpose == "handback",
+    )
+    return _with_content(state, event)
+
+
+def _with_content(state: State, event: ev.ModelReplied) -> State:
+    blocks, uses = event.blocks, tool_uses(event.blocks)
+    # Calls run only on stop reason tool_use: a call that was cut off can look whole.
+    runs = event.stop_reason == "tool_use" and event.purpose != "handback"
+    if uses and not runs:
+        blocks = [b for b in blocks if b.get("type") != "tool_use"]
+    weight = state.weight
+    if blocks:
+        state = _append(state, assistant_message(*blocks))
+    cut = event.stop_reason in _CUT
+    before = state.cut_text if state.cut_replies else ""
+    return replace(
+        state,
+        pending=uses if runs else (),
+        results={},
+        reply_open=not (uses and runs),
+        tool_calls=state.tool_calls + (len(uses) if runs else 0),
+        cut_replies=state.cut_replies + 1 if cut else 0,
+        cut_text=before + text_of(blocks) if cut else before,
+        cut_call=cut and bool(uses),
+        turn_weights=(*state.turn_weights[-4:], state.weight - weight),
+    )
+
+
+def reminder(state: State) -> str | None:
+    """The to-do file as it is now, for the tail of the next request; ``None`` where there is none.
+
+    On a model that binds thinking it becomes history, so there it is shown only when it changed.
+    """
+    text = f"<todos>\n{state.todos.strip()}\n</todos>"
+    if not state.todos.strip() or (state.spec.binds_thinking and text == state.shown_todos):
+        return None
+    return text
+
+
+def _with_shown_todos(state: State) -> State:
+    """On a model that binds thinking, what was sent at the tail is part of the prefix from now on."""
+    text = reminder(state)
+    if text is None or not state.spec.binds_thinking:
+        return state
+    index = len(state.messages[-1].message["content"])
+    state = replace(_append(state, user(text)), shown_todos=text)
+    last = replace(state.messages[-1], reminder=index)
+    return replace(state, messages=(*state.messages[:-1], last))
+
+
+def _fail(state: State, event: ev.ModelFailed) -> State:
+    state = replace(state, ledger=state.ledger.with_call(event.usage))
+    if event.purpose == "summary" or event.retry_in_ms is not None:
+        return state
+    if event.kind == "overflow":
+        return replace(state, overflowed=True, overflows=state.overflows + 1)
+    return replace(state, failure=event)
+
+
+def _answer(state: State, event: ev.ToolReturned) -> State:
+    block = tool_result(event.tool_use_id, event.result, is_error=event.is_error)
+    results = {**state.results, event.index: block}
+    if len(results) < len(state.pending):
+        return replace(state, results=results)
+    # Results go back in the order of the calls, whatever order they came in.
+    answered = [results[i] for i in range(len(state.pending))]
+    state = replace(state, pending=(), results={})
+    state = _append(state, {"role": "user", "content": answered})
+    *earlier, newest = state.turn_weights
+    return replace(state, turn_weights=(*earlier, newest + state.messages[-1].weight))
+
+
+def _offload(state: State, event: ev.Offloaded) -> State:
+    state = replace(state, offloaded=state.offloaded + 1)
+    if event.entry is None or event.block is None:
+        return state
+    old = state.messages[event.entry]
+    block = {**old.message["content"][event.block], "content": event.placeholder}
+    edited = history.with_block(old, event.block, block)
+    messages = (*state.messages[: event.entry], edited, *state.messages[event.entry + 1 :])
+    return _edited(state, messages)
+
+
+def _compact(state: State, event: ev.Compacted) -> State:
+    dropped = state.compacted_messages + event.messages
+    summary = render(event.summary, event.archive, dropped)
+    first = user(state.spec.brief, summary)
+    kept = state.messages[1 + event.messages :]
+    head = history.append((), state.start_chain, first, 0)
+    if kept and kept[0].message["role"] == "user":
+        head = history.append(head, state.start_chain, kept[0].message, kept[0].turn)
+        kept = kept[1:]
+    state = replace(
+        state,
+        summary=event.summary,
+        compacted_messages=dropped,
+        compactions=state.compactions + 1,
+        idle_compactions=_idle(state, event),
+    )
+    return _edited(state, (*head, *kept))
+
+
+def _idle(state: State, event: ev.Compacted) -> int:
+    """Automatic compactions in a row that freed less than their share of the window."""
+    freed = event.before_tokens - event.after_tokens
+    return 0 if freed >= 0.2 * state.window_tokens else state.idle_compactions + 1
+
+
+def _edited(state: State, messages: tuple[Entry, ...]) -> State:
+    """After an edit of the history: chains anew, reported usage stale, no previous breakpoint."""
+    binding = state.spec.binds_thinking
+    stacked = history.restack(messages, state.start_chain, binding=binding)
+    return replace(
+        state,
+        messages=stacked,
+        weight=sum(e.weight for e in stacked),
+        newest_breakpoint=None,
+        shown_todos="",
+        estimator=state.estimator.forget_report(),
+        overflowed=False,
+    )

@@ -1,0 +1,252 @@
+"""What an agent does next, decided from its state alone. Pure: `next_step`, and the request for a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.context import compaction, policy
+from orchestrator.context.compaction import Cut
+from orchestrator.context.policy import KEEP_SHARE, Lines
+from orchestrator.context.request import laid_out, marked_system, newest_place
+from orchestrator.events import ModelFailed, Status, Trigger
+from orchestrator.messages import Block, Message, user
+from orchestrator.model import Purpose, Request
+from orchestrator.state import State, reminder
+
+# Replies in a row that may be cut at the output limit before the agent is ended.
+MAX_CUT_REPLIES = 3
+MAX_IDLE_COMPACTIONS = 3
+_NO_TOOLS: Block = {"type": "none"}
+
+_CONTINUE = "Your reply was cut off at the output limit. Continue exactly where it stopped."
+_CUT_CALL = (
+    "Your reply was cut off at the output limit before a tool call was complete, so the call was not "
+    "run. Go on in smaller steps: write long content in several calls."
+)
+_HANDBACK = (
+    "You have reached a limit ({limit}) and no tool will run any more. Hand back what you have now: "
+    "what you found or did, with exact paths and values, and what is left to do."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    purpose: Purpose = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """The pending calls without a result, with their index in the reply."""
+
+    uses: tuple[tuple[int, Block], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer the pending calls without running them."""
+
+    uses: tuple[tuple[int, Block], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Add a user message of our own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    trigger: Trigger
+    cut: Cut
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    status: Status
+    reason: str | None
+    conclusion: str
+
+
+Step = CallModel | CallTools | Refuse | Say | Compact | End
+
+
+def next_step(state: State) -> Step | None:
+    """The next step; ``None`` once the agent has ended."""
+    if state.ended is not None:
+        return None
+    if state.failure is not None:
+        return _after_failure(state, state.failure)
+    if state.unanswered:
+        if state.limit is not None:
+            return Refuse(state.unanswered, f"not run: limit {state.limit}")
+        return CallTools(state.unanswered)
+    if state.reply_open and (step := _after_reply(state)) is not None:
+        return step
+    return _before_call(state)
+
+
+def _after_failure(state: State, failure: ModelFailed) -> Step:
+    if failure.purpose == "handback":
+        return End("partial", f"limit:{state.limit}", state.last_text)
+    return End("failed", f"provider:{failure.kind}", state.last_text)
+
+
+def _after_reply(state: State) -> Step | None:
+    """After a reply that asked for no tool; ``None`` where the model is simply called again."""
+    if state.handed_back:
+        return End("partial", f"limit:{state.limit}", state.last_text)
+    match state.stop_reason:
+        case "max_tokens" | "model_context_window_exceeded":
+            return _after_cut(state)
+        case "refusal":
+            return End("failed", "refusal", state.last_text)
+        case "pause_turn":
+            return None
+        case _ if not state.last_text:
+            return End("empty", "no_answer", "")
+        case _:
+            return End("finished", None, state.last_text)
+
+
+def _after_cut(state: State) -> Step:
+    if state.cut_replies > MAX_CUT_REPLIES:
+        return End("partial", "limit:output_tokens", state.last_text)
+    return Say(_CUT_CALL if state.cut_call else _CONTINUE)
+
+
+def _before_call(state: State) -> Step:
+    if state.overflowed:
+        cut = _cut(state, forced=True) if state.settings.compaction else None
+        if cut is None or state.overflows > 1:
+            return End("failed", "context_length_exceeded", state.last_text)
+        return Compact("overflow", cut)
+    if (step := _make_room(state)) is not None:
+        return step
+    return CallModel("agent" if state.limit is None else "handback")
+
+
+def _make_room(state: State) -> Step | None:
+    """Compaction, or the end, where the policy's lines ask for it."""
+    at = lines_of(state)
+    tokens = state.context_tokens
+    full = tokens >= at.exhausted
+    if tokens < at.compact and not full:
+        return None
+    if state.settings.compaction and state.idle_compactions < MAX_IDLE_COMPACTIONS:
+        cut = _cut(state, forced=full)
+        if cut is not None and (full or _frees_enough(state, cut)):
+            return Compact("line", cut)
+    if not full:
+        return None
+    reason = "exhausted" if state.settings.compaction else "context_length_exceeded"
+    return End("failed", reason, state.last_text)
+
+
+def _frees_enough(state: State, cut: Cut) -> bool:
+    """Whether a compaction would free its least share of the window: a summary costs a call."""
+    weight = sum(e.weight for e in state.messages[1 : 1 + cut.dropped])
+    freed = weight * state.estimator.tokens_per_byte - state.settings.summary_tokens
+    return freed >= policy.GAIN_SHARE * state.window_tokens
+
+
+def _cut(state: State, *, forced: bool) -> Cut | None:
+    # The first message (request and summary) is never part of what a compaction drops.
+    keep_weight = int(KEEP_SHARE * state.window_tokens / state.estimator.tokens_per_byte)
+    return compaction.plan(
+        state.messages[1:], state.settings.keep_turns, keep_weight, forced=forced
+    )
+
+
+def lines_of(state: State) -> Lines:
+    """The policy's lines for this agent now, in tokens."""
+    largest = max(state.turn_weights, default=0)
+    return policy.lines(
+        state.settings,
+        state.window_tokens,
+        state.spec.output_tokens,
+        round(largest * state.estimator.tokens_per_byte),
+    )
+
+
+def request_for(state: State, purpose: Purpose, *, run_id: str = "") -> Request:
+    """The request of the agent's next model call."""
+    spec = state.spec
+    messages = state.messages
+    tail = _tail(state, purpose)
+    places = (state.newest_breakpoint, newest_place(messages))
+    sent, encoded = laid_out(messages, places, tail)
+    return Request(
+        model=spec.model,
+        messages=sent,
+        encoded=encoded,
+        system=marked_system(spec.system),
+        tools=spec.tool_schemas,
+        tool_choice=_NO_TOOLS if purpose == "handback" and spec.tool_schemas else None,
+        max_tokens=spec.output_tokens,
+        agent_id=spec.agent_id,
+        agent_type=spec.agent_type,
+        run_id=run_id,
+        purpose=purpose,
+    )
+
+
+def _tail(state: State, purpose: Purpose) -> str | None:
+    if state.messages[-1].message["role"] == "assistant":
+        return None  # a paused turn is sent back as it is, nothing added
+    shown = reminder(state)
+    if purpose != "handback":
+        return shown
+    said = _HANDBACK.format(limit=state.limit)
+    return said if shown is None else f"{shown}\n\n{said}"
+
+
+def summary_request(
+    state: State, cut: Cut, *, run_id: str = "", model: str | None = None
+) -> Request:
+    """A request for the summary of the turns before ``cut``, on the agent's own prefix."""
+    kept = len(state.messages) - 1 - cut.dropped
+    ask = compaction.instruction(state.settings.summary_tokens, kept)
+    places = (state.newest_breakpoint,)
+    sent, encoded = laid_out(state.messages, places, ask)
+    return _summary(state, model, run_id, sent, encoded, own_prefix=True)
+
+
+def pruned_summary_request(
+    state: State, cut: Cut, *, run_id: str = "", model: str | None = None
+) -> Request:
+    """The same question over a pruned transcript, for when the agent's own prefix does not do."""
+    room = (state.window_tokens - state.spec.output_tokens) * 2
+    text = compaction.transcript(state.messages[1 : 1 + cut.dropped], state.summary, room)
+    ask = compaction.instruction(state.settings.summary_tokens, 0)
+    message = user(f"<conversation>\n{text}\n</conversation>", ask)
+    return _summary(state, model, run_id, [message], None, own_prefix=False)
+
+
+def _summary(
+    state: State,
+    model: str | None,
+    run_id: str,
+    messages: Sequence[Message],
+    encoded: Sequence[bytes] | None,
+    *,
+    own_prefix: bool,
+) -> Request:
+    spec = state.spec
+    tools = spec.tool_schemas if own_prefix else ()
+    return Request(
+        model=model or spec.model,
+        messages=messages,
+        encoded=encoded,
+        system=marked_system(spec.system) if own_prefix else (),
+        tools=tools,
+        tool_choice=_NO_TOOLS if tools else None,
+        # Room for a little more than was asked for: a cut summary would be refused.
+        max_tokens=state.settings.summary_tokens * 2,
+        agent_id=spec.agent_id,
+        agent_type=spec.agent_type,
+        run_id=run_id,
+        purpose="summary",
+    )
