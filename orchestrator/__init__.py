@@ -1,0 +1,70 @@
+"""Outrider: run long tasks with language-model agents, each in a context of its own.
+
+The names below are the public library. They are loaded when first used, so that importing the
+package (and ``outrider --help``) stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.budget import Limits
+    from orchestrator.context.policy import Context
+    from orchestrator.errors import ConfigError, JournalError, ModelError, OutriderError, ToolError
+    from orchestrator.model import Model, ModelFacts, Reply, Request
+    from orchestrator.permissions import Permissions
+    from orchestrator.report import Report
+    from orchestrator.run import run
+    from orchestrator.tools import Tool, tool
+
+_HOME = {
+    "ConfigError": "errors",
+    "Context": "context.policy",
+    "JournalError": "errors",
+    "Limits": "budget",
+    "Model": "model",
+    "ModelError": "errors",
+    "ModelFacts": "model",
+    "OutriderError": "errors",
+    "Permissions": "permissions",
+    "Reply": "model",
+    "Report": "report",
+    "Request": "model",
+    "Tool": "tools",
+    "ToolError": "errors",
+    "run": "run",
+    "tool": "tools",
+}
+
+__all__ = [
+    "ConfigError",
+    "Context",
+    "JournalError",
+    "Limits",
+    "Model",
+    "ModelError",
+    "ModelFacts",
+    "OutriderError",
+    "Permissions",
+    "Reply",
+    "Report",
+    "Request",
+    "Tool",
+    "ToolError",
+    "run",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"orchestrator.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

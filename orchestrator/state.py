@@ -78,8 +78,9 @@ class State:
 
     @property
     def request_weight(self) -> int:
-        """Weight in bytes of the next request, to-dos at the tail apart."""
-        return self.fixed_weight + self.weight
+        """Weight in bytes of the next request, the to-dos at its tail included."""
+        tail = reminder(self) if self.todos else None
+        return self.fixed_weight + self.weight + len((tail or "").encode(errors="replace"))
 
     @property
     def context_tokens(self) -> int:
@@ -130,7 +131,7 @@ def _note(state: State, event: ev.Event) -> State:
         case ev.TodosWritten(text=text):
             return replace(state, todos=text)
         case ev.BudgetReached(name=name):
-            return replace(state, limit=name)
+            return replace(state, limit=name, failure=None)
         case ev.LevelChanged(level=level):
             return replace(state, level=level)
         case ev.WindowCorrected(tokens=tokens):

@@ -1,0 +1,31 @@
+"""Subagents: their definitions, tolerant of how people write them, and how work is handed to one."""
+
+from subagents.conclusion import Conclusion, Status, estimate, limit_each, render
+from subagents.definition import JSON, Definition, Problem
+from subagents.loader import FOLDERS, Loaded, builtin, discover, load, parse
+from subagents.spawn import Brief, SpawnError, TaskTool, find, listing
+from subagents.toolnames import Resolved, resolve
+
+__all__ = [
+    "FOLDERS",
+    "JSON",
+    "Brief",
+    "Conclusion",
+    "Definition",
+    "Loaded",
+    "Problem",
+    "Resolved",
+    "SpawnError",
+    "Status",
+    "TaskTool",
+    "builtin",
+    "discover",
+    "estimate",
+    "find",
+    "limit_each",
+    "listing",
+    "load",
+    "parse",
+    "render",
+    "resolve",
+]

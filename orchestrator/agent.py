@@ -1,0 +1,102 @@
+"""A live agent: its state and the seams through which it acts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orchestrator.budget import Budget
+from orchestrator.events import Fact, ModelFailed, ModelReplied, Record
+from orchestrator.journal import Journal
+from orchestrator.ledger import Usage
+from orchestrator.messages import Message
+from orchestrator.model import Model
+from orchestrator.state import State, apply
+from orchestrator.tools import Tool
+from subagents import Conclusion
+from workspace import ResultStore
+
+Observe = Callable[[Sequence[Record]], None]
+
+
+@dataclass(frozen=True)
+class Seams:
+    """What all agents of a run act through.
+
+    ``slots``: held during one model call, so that an agent that waits for its children holds none.
+    ``deadline``: of the whole run, on the monotonic clock. ``price``: USD of a call, if known.
+    """
+
+    run_id: str
+    model: Model
+    journal: Journal
+    observe: Observe
+    slots: AbstractAsyncContextManager[object] = field(default_factory=nullcontext)
+    deadline: float | None = None
+    price: Callable[[str, Usage], float | None] = lambda model, usage: None
+
+    def seconds_left(self) -> float | None:
+        return None if self.deadline is None else self.deadline - time.monotonic()
+
+
+class Desk(Protocol):
+    """Where an agent's own files are kept."""
+
+    async def archive(self, messages: Sequence[Message], heading: str) -> str:
+        """Append messages to the archive; returns its path in the workspace. Raises ``OSError``."""
+        ...
+
+    async def conclude(self, text: str) -> str:
+        """Write the whole conclusion; returns its path in the workspace. Raises ``OSError``."""
+        ...
+
+    async def read_todos(self) -> str | None:
+        """The to-do file's text if a person changed it since we last wrote it, else ``None``."""
+        ...
+
+    async def write_todos(self, text: str) -> None: ...
+
+
+@dataclass
+class Agent:
+    """One agent at work. ``reader`` is the tool with which it reads offloaded results back."""
+
+    agent_id: str
+    seams: Seams
+    store: ResultStore
+    desk: Desk
+    budget: Budget
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    children: list[str] = field(default_factory=list)
+    reader: str | None = None
+    conclusion_tokens: int = 2_000
+    state: State = field(default_factory=State)
+    conclusion: Conclusion | None = None
+
+    async def record(self, *facts: Fact) -> None:
+        """Journal ``facts``; when this returns they are durable and part of the state."""
+        rows = [(self.agent_id, self._turn_of(fact), fact) for fact in facts]
+        await self.seams.journal.append(rows, self._recorded)
+
+    def _recorded(self, records: Sequence[Record]) -> None:
+        # In the journal's writer, so in the journal's order, whatever order the tasks wake in.
+        for record in records:
+            self.state = apply(self.state, record.fact)
+        self.seams.observe(records)
+
+    def _turn_of(self, fact: Fact) -> int:
+        # A call belongs to the turn that it opens.
+        opens = isinstance(fact, ModelReplied | ModelFailed) and fact.purpose != "summary"
+        return self.state.turn + opens
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call that is running, for tools that need to know whose it is."""
+
+    turn: int
+    index: int
+    tool_use_id: str

@@ -1,0 +1,162 @@
+"""Model calls: the budget before, the one retry around, the record after."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import anyio
+
+from orchestrator.agent import Agent
+from orchestrator.budget import HANDBACK_OUTPUT_TOKENS, Reached
+from orchestrator.context import policy
+from orchestrator.context.overflow import window_in
+from orchestrator.errors import CallTimedOut, ModelError
+from orchestrator.events import (
+    BudgetReached,
+    Fact,
+    LevelChanged,
+    ModelFailed,
+    ModelReplied,
+    TodosWritten,
+    WindowCorrected,
+)
+from orchestrator.model import Purpose, Reply, Request
+from orchestrator.retry import wait_before_retry
+from orchestrator.steps import lines_of, request_for
+from todos import parse
+
+# At the run's deadline an agent still gets this long to hand over what it has.
+HANDBACK_SECONDS = 60.0
+
+
+async def call_model(agent: Agent, purpose: Purpose) -> None:
+    """Make the agent's next call, or record the limit that forbids it."""
+    await _take_in_edited_todos(agent)
+    if purpose == "agent" and (reached := _limit_of(agent)) is not None:
+        await agent.record(BudgetReached(name=reached.name, limit=reached.limit))
+        return
+    await _note_level(agent)
+    request = request_for(agent.state, purpose, run_id=agent.seams.run_id)
+    if await send(agent, request, agent.state.context_tokens) is None and purpose == "agent":
+        left = agent.seams.seconds_left()
+        if left is not None and left <= 0:
+            limit = agent.seams.deadline or 0.0
+            await agent.record(BudgetReached(name="max_seconds", limit=limit))
+
+
+async def send(agent: Agent, request: Request, estimate: int) -> Reply | None:
+    """Send ``request`` until it is answered or given up; either is recorded. ``None``: given up."""
+    reserved = estimate + request.max_tokens
+    agent.budget.reserve(reserved)
+    try:
+        attempt = 0
+        while True:
+            attempt += 1
+            started = time.monotonic()
+            try:
+                reply = await _attempt(agent, request)
+            except ModelError as error:
+                wait = _wait_after(agent, error, attempt, request.purpose)
+                await _record_failure(agent, request, error, wait)
+                if wait is None:
+                    return None
+                await anyio.sleep(wait)
+            else:
+                latency_ms = round((time.monotonic() - started) * 1000)
+                await _record_reply(agent, request, reply, estimate, latency_ms)
+                return reply
+    finally:
+        agent.budget.release(reserved)
+
+
+async def _attempt(agent: Agent, request: Request) -> Reply:
+    """One try, holding one of the run's places for model calls, and never past its deadline."""
+    left = agent.seams.seconds_left()
+    seconds = None if left is None else max(left, 0.0)
+    if seconds is not None and request.purpose == "handback":
+        seconds += HANDBACK_SECONDS
+    with anyio.move_on_after(seconds):
+        async with agent.seams.slots:
+            return await agent.seams.model(request)
+    raise CallTimedOut("the run's time was over before the model had answered")
+
+
+def _wait_after(agent: Agent, error: ModelError, attempt: int, purpose: Purpose) -> float | None:
+    left = agent.seams.seconds_left()
+    if left is not None and purpose == "handback":
+        left += HANDBACK_SECONDS
+    return wait_before_retry(error, attempt, deadline_in=left, jitter=random.random())
+
+
+async def _record_failure(
+    agent: Agent, request: Request, error: ModelError, wait: float | None
+) -> None:
+    failed = ModelFailed(
+        purpose=request.purpose,
+        model=request.model,
+        kind=error.kind,
+        status=error.status,
+        message=str(error),
+        usage=error.usage,
+        request_id=error.request_id,
+        retry_in_ms=None if wait is None else round(wait * 1000),
+    )
+    facts: list[Fact] = [failed]
+    if error.usage is not None:
+        agent.budget.spend(error.usage, agent.seams.price(request.model, error.usage))
+    named = window_in(str(error)) if error.kind == "overflow" else None
+    # Only downwards: a larger number is not what refused this request.
+    if named is not None and named < agent.state.window_tokens:
+        facts.append(WindowCorrected(model=request.model, tokens=named, source="error"))
+    await agent.record(*facts)
+
+
+async def _record_reply(
+    agent: Agent, request: Request, reply: Reply, estimate: int, latency_ms: int
+) -> None:
+    agent.budget.spend(reply.usage, agent.seams.price(request.model, reply.usage))
+    await agent.record(
+        ModelReplied(
+            purpose=request.purpose,
+            model=reply.model or request.model,
+            blocks=reply.content,
+            stop_reason=reply.stop_reason,
+            usage=reply.usage,
+            request_id=reply.request_id,
+            estimate_tokens=estimate,
+            context_tokens=reply.usage.context_tokens,
+            latency_ms=latency_ms,
+        )
+    )
+
+
+def _limit_of(agent: Agent) -> Reached | None:
+    state = agent.state
+    if state.spec.max_turns is not None and state.turn >= state.spec.max_turns:
+        return Reached("max_turns", state.spec.max_turns)
+    left = agent.seams.seconds_left()
+    if left is not None and left <= 0:
+        return Reached("max_seconds", agent.seams.deadline or 0.0)
+    call = state.context_tokens + state.spec.output_tokens
+    return agent.budget.refuses(call, state.context_tokens + HANDBACK_OUTPUT_TOKENS)
+
+
+async def _note_level(agent: Agent) -> None:
+    state = agent.state
+    at = lines_of(state)
+    level = policy.level(state.context_tokens, at)
+    if level != state.level:
+        limit = {"normal": at.offload, "offload": at.compact}.get(level, at.exhausted)
+        await agent.record(
+            LevelChanged(level=level, context_tokens=state.context_tokens, limit_tokens=limit)
+        )
+
+
+async def _take_in_edited_todos(agent: Agent) -> None:
+    """A person may edit the to-do file while the run goes on: the model sees it as it is now."""
+    text = await agent.desk.read_todos()
+    if text is not None and text != agent.state.todos:
+        items = parse(text)
+        done = sum(item.status == "completed" for item in items)
+        await agent.record(TodosWritten(text=text, done=done, total=len(items)))

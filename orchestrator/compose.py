@@ -1,0 +1,143 @@
+"""What an agent begins with: from a definition, its parent's means and the settings, to a spec. Pure
+but for the prompts that come with the package."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
+
+from orchestrator.context.policy import Context, output_reserve, working_window
+from orchestrator.context.windows import Window, binds_thinking, window_for
+from orchestrator.events import AgentStarted
+from orchestrator.messages import Block, text_block
+from orchestrator.model import ModelFacts
+from orchestrator.tools import Tool
+from subagents import Definition
+
+MAIN = Definition(
+    name="main",
+    description="Plans, delegates and merges.",
+    prompt=files("orchestrator").joinpath("prompts/main.md").read_text(encoding="utf-8").strip(),
+    source="built-in:main",
+)
+# Tools with which an agent can read an offloaded result back, best first.
+READERS = ("read_file", "bash", "grep")
+
+# Names that definitions use for a model; settings may change or add to them.
+MODEL_ALIASES: Mapping[str, str] = {
+    "fable": "claude-fable-5-2",
+    "haiku": "claude-haiku-5-5",
+    "opus": "claude-opus-5-5",
+    "sonnet": "claude-sonnet-5-5",
+}
+DEFAULT_MODEL = MODEL_ALIASES["sonnet"]
+REHEARSAL = "rehearsal"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an agent's system prompt says beyond its definition."""
+
+    root: str
+    date: str
+    listing: str = ""
+    memory: str = ""
+    instructions: str = ""
+
+
+def child_id(parent_id: str, agent_type: str, turn: int, index: int, tool_use_id: str) -> str:
+    """A child's id, derived from what spawned it: the same spawn always has the same id.
+
+    Turn and index are part of it, since servers and scripted models reuse call ids.
+    """
+    key = f"{parent_id}\0{turn}\0{index}\0{tool_use_id}"
+    digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=5).hexdigest()
+    return f"{agent_type[:40]}-{digest}"
+
+
+def model_name(definition: Definition, parent_model: str, aliases: Mapping[str, str]) -> str:
+    """The model that a definition asks for, through the aliases; the parent's where it names none."""
+    if definition.inherits_model or definition.model is None:
+        return parent_model
+    return aliases.get(definition.model.casefold(), definition.model)
+
+
+def system_of(definition: Definition, around: Surroundings) -> list[Block]:
+    """The system prompt, and behind it what may differ from session to session."""
+    parts = [definition.prompt.strip()]
+    if around.listing:
+        parts.append(f"Kinds of subagents (subagent_type):\n{around.listing.strip()}")
+    parts.append(f"Workspace: {around.root} (paths are relative to it). Today: {around.date}.")
+    blocks = [text_block("\n\n".join(p for p in parts if p))]
+    known = []
+    if around.instructions:
+        known.append(f"# Project instructions\n\n{around.instructions.strip()}")
+    if around.memory:
+        known.append(
+            "# Memory\n\nNotes from earlier work here. They may be out of date.\n\n"
+            f"{around.memory.strip()}"
+        )
+    if known:
+        blocks.append(text_block("\n\n".join(known)))
+    return blocks
+
+
+def window_of(model: str, facts: ModelFacts) -> Window:
+    """The model's window: what its server says goes before the table."""
+    table = window_for(model)
+    if facts.window is None:
+        return table
+    output = facts.output_cap or min(table.output_cap, facts.window)
+    return Window(facts.window, facts.window, output)
+
+
+def context_of(definition: Definition, context: Context) -> Context:
+    """The run's context settings with what the definition sets for itself."""
+    if definition.offload_at is not None:
+        context = replace(context, offload_at=definition.offload_at)
+    if definition.compact_at is not None:
+        context = replace(context, compact_at=definition.compact_at)
+    return context
+
+
+def started(
+    *,
+    agent_id: str,
+    parent_id: str | None,
+    definition: Definition,
+    model: str,
+    facts: ModelFacts,
+    context: Context,
+    tools: Sequence[Tool],
+    system: Sequence[Block],
+    brief: str,
+    max_turns: int | None,
+    depth: int,
+) -> AgentStarted:
+    """The event that an agent begins with. Raises ``ValueError`` for a window above the cap."""
+    window = window_of(model, facts)
+    settings = context_of(definition, context)
+    # A child may run on a smaller model than the one that the run's --window was chosen for.
+    if parent_id is not None and settings.window is not None and window.known:
+        settings = replace(settings, window=min(settings.window, window.input_cap))
+    working = working_window(settings, window)
+    turns = [n for n in (max_turns, definition.max_turns) if n is not None]
+    return AgentStarted(
+        agent_id=agent_id,
+        parent_id=parent_id,
+        agent_type=definition.name,
+        definition=definition.source,
+        model=model,
+        window_tokens=working,
+        output_tokens=output_reserve(working, window),
+        tools=[t.name for t in tools],
+        brief=brief,
+        system=list(system),
+        tool_schemas=[t.schema for t in tools],
+        policy=asdict(settings),
+        max_turns=min(turns, default=None),
+        binds_thinking=binds_thinking(model),
+        depth=depth,
+    )

@@ -1,0 +1,126 @@
+"""Tool calls: side by side, each answered, large results stored before they enter the history."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+import anyio
+
+from orchestrator.agent import Agent, Call
+from orchestrator.context import offload
+from orchestrator.errors import JournalError
+from orchestrator.events import (
+    Fact,
+    OffloadFailed,
+    Offloaded,
+    PermissionDecided,
+    ToolReturned,
+    ToolStarted,
+)
+from orchestrator.messages import Block
+from orchestrator.tools import Output, Tool, as_output, explain
+from workspace import WorkspaceError
+
+current_call: ContextVar[Call] = ContextVar("current_call")
+
+Uses = Sequence[tuple[int, Block]]
+
+
+async def call_tools(agent: Agent, uses: Uses) -> None:
+    """Run the calls at the same time; the results keep the order of the calls."""
+    await agent.record(*(ToolStarted(tool=u["name"], tool_use_id=u["id"]) for _, u in uses))
+    async with anyio.create_task_group() as group:
+        for index, use in uses:
+            group.start_soon(_call, agent, index, use)
+
+
+async def refuse(agent: Agent, uses: Uses, why: str) -> None:
+    """Answer the calls without running them."""
+    await agent.record(
+        *(
+            ToolReturned(
+                tool=use["name"],
+                tool_use_id=use["id"],
+                index=index,
+                chars=len(why),
+                is_error=True,
+                result=f"[error] {why}",
+            )
+            for index, use in uses
+        )
+    )
+
+
+async def _call(agent: Agent, index: int, use: Block) -> None:
+    current_call.set(Call(agent.state.turn, index, use["id"]))
+    started = time.monotonic()
+    facts: list[Fact] = []
+    output, is_error = await _run(agent, use, facts)
+    used = agent.tools.get(use["name"])
+    result = output
+    if not (used and used.bounded):
+        result = await _offload_at_birth(agent, use, output, facts)
+    returned = ToolReturned(
+        tool=use["name"],
+        tool_use_id=use["id"],
+        index=index,
+        ms=round((time.monotonic() - started) * 1000),
+        chars=offload.characters(output),
+        is_error=is_error,
+        result=_sendable(result),
+    )
+    await agent.record(*facts, returned)
+
+
+async def _run(agent: Agent, use: Block, facts: list[Fact]) -> tuple[Output, bool]:
+    used = agent.tools.get(use["name"])
+    if used is None:
+        return f"[error] no tool {use['name']!r}. Tools: {', '.join(agent.tools)}.", True
+    try:
+        return await _within_deadline(agent, used, use), False
+    except JournalError:
+        raise
+    # Whatever else a tool raises is the model's to read, not the run's to die of.
+    except Exception as error:  # noqa: BLE001
+        rule = getattr(error, "rule", None)
+        if isinstance(rule, str):
+            facts.append(PermissionDecided(tool=use["name"], rule=rule, decision="deny", by="rule"))
+        return explain(error, used), True
+
+
+async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
+    # A bounded tool such as `task` ends itself: its children hand back what they have.
+    left = None if used.bounded else agent.seams.seconds_left()
+    with anyio.move_on_after(left):
+        return as_output(await used.run(use["input"]))
+    raise TimeoutError("stopped: the run's time is over")
+
+
+async def _offload_at_birth(agent: Agent, use: Block, output: Output, facts: list[Fact]) -> Output:
+    """The placeholder for an output over the limit, stored whole first; else the output itself."""
+    limit = agent.state.settings.offload_at
+    if agent.reader is None or not isinstance(output, str) or not offload.is_over(output, limit):
+        return output
+    tool, tool_use_id, chars = use["name"], use["id"], len(output)
+    try:
+        stored = await agent.store.write(tool, output)
+    except (WorkspaceError, OSError) as error:
+        # Nothing is lost: the content stays where it is, and the log says why.
+        facts.append(
+            OffloadFailed(tool=tool, tool_use_id=tool_use_id, chars=chars, message=str(error))
+        )
+        return output
+    facts.append(
+        Offloaded(tool=tool, tool_use_id=tool_use_id, chars=chars, path=stored.path, reason="birth")
+    )
+    return offload.placeholder(stored.path, output, agent.reader)
+
+
+def _sendable(output: Output) -> Output:
+    """Text that can be sent as UTF-8 and is not empty: the API refuses both otherwise."""
+    if not isinstance(output, str):
+        return output
+    text = output if output.isascii() else output.encode("utf-8", "replace").decode()
+    return text or "(empty)"

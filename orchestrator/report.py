@@ -1,0 +1,76 @@
+"""The result of a run, as the library returns it and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.events import SCHEMA, Status
+from orchestrator.ledger import Usage
+from orchestrator.readings import AgentRow, RunSummary
+from orchestrator.rundir import RunDir
+from orchestrator.state import State
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went. ``reason`` is ``None`` when it finished.
+
+    ``usage`` is the sum over ``agents``, every request included as far as the provider reported it;
+    ``cost_usd`` is ``None`` where a price is not known. Paths are relative to the workspace.
+    """
+
+    run_id: str
+    status: Status
+    reason: str | None
+    conclusion: str
+    conclusion_path: str | None
+    artifacts: tuple[str, ...]
+    usage: Usage
+    cost_usd: float | None
+    seconds: float
+    log: str
+    resume: str
+    agents: tuple[AgentRow, ...]
+    # Why the last model call failed, in words, where that ended the run.
+    message: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The documented form (``schema`` 1)."""
+        return {
+            "schema": SCHEMA,
+            "run_id": self.run_id,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "conclusion": self.conclusion,
+            "conclusion_path": self.conclusion_path,
+            "artifacts": list(self.artifacts),
+            "usage": self.usage.as_json(),
+            "cost_usd": self.cost_usd,
+            "seconds": round(self.seconds, 3),
+            "log": self.log,
+            "resume": self.resume,
+            "agents": [agent.as_json() for agent in self.agents],
+        }
+
+
+def report_of(summary: RunSummary, run_dir: RunDir, main: State) -> Report:
+    """The report of a run whose main agent has ended."""
+    ended, failure = main.ended, main.failure
+    assert ended is not None, "a run has a report once its main agent has ended"
+    return Report(
+        run_id=run_dir.run_id,
+        status=ended.status,
+        reason=ended.reason,
+        conclusion=ended.conclusion,
+        conclusion_path=ended.path,
+        artifacts=(),
+        usage=summary.usage,
+        cost_usd=summary.cost_usd,
+        seconds=summary.seconds,
+        log=run_dir.shown(run_dir.log),
+        resume=f"outrider resume {run_dir.run_id}",
+        agents=summary.agents,
+        message=failure.message if failure is not None else None,
+    )

@@ -1,0 +1,213 @@
+"""A run: the main agent and every agent under it, in one journal. `run` is the library's front door."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.to_thread import run_sync
+
+from orchestrator import compose
+from orchestrator.agent import Agent, Observe, Seams
+from orchestrator.budget import Limits
+from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL
+from orchestrator.context.policy import Context
+from orchestrator.errors import ConfigError, NoModelChosen
+from orchestrator.events import Record, RunEnded
+from orchestrator.journal import open_journal
+from orchestrator.ledger import Usage
+from orchestrator.logs import LogWriter
+from orchestrator.loop import run_agent
+from orchestrator.model import Model
+from orchestrator.permissions import Permissions
+from orchestrator.prices import cost_usd
+from orchestrator.readings import Tally
+from orchestrator.report import Report, report_of
+from orchestrator.rundir import RunDir, check_run_id, new_run_id
+from orchestrator.team import Options, Team
+from orchestrator.tools import Tool, by_name
+from subagents import Definition, Loaded, discover
+
+
+# Any of these in the environment says where a model is to be had.
+_WAYS_TO_A_MODEL = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_PROFILE",
+)
+
+
+async def run(
+    task: str,
+    *,
+    model: str | Model | None = None,
+    base_url: str | None = None,
+    root: str | Path = ".",
+    tools: Iterable[Callable[..., Any] | Tool] = (),
+    agents: Iterable[str | Path] = (),
+    agent: str | None = None,
+    limits: Limits | None = None,
+    context: Context | None = None,
+    permissions: Permissions | None = None,
+    memory: bool = True,
+    run_id: str | None = None,
+    model_aliases: Mapping[str, str] | None = None,
+    log_content: bool = False,
+    observers: Sequence[Observe] = (),
+) -> Report:
+    """Carry out ``task`` and return how it went. Runs under asyncio and trio.
+
+    Args:
+        task: What to do, in words.
+        model: A model's name, ``"rehearsal"``, or a `Model` such as ``ScriptedModel``.
+        base_url: A server that speaks the Messages API, instead of the provider's own.
+        root: The workspace; run data goes to ``.outrider/runs`` in it.
+        tools: Plain typed functions, async or not, that agents may call.
+        agents: Definition files or folders, before those of the project.
+        agent: The definition that the main agent runs as, instead of the built-in one.
+        limits: What the run may use.
+        context: How contexts are kept small.
+        permissions: What tools may touch.
+        memory: Whether ``.outrider/MEMORY.md`` and project instructions are shown.
+        run_id: A name for the run, instead of one made from the time.
+        model_aliases: Names that definitions use for models, beyond the built-in ones.
+        log_content: Whether the log also holds texts.
+        observers: Called with each batch of records, after it is durable and in its order.
+
+    Raises `ConfigError` before anything is run, `JournalError` when the run cannot be recorded. A
+    run that fails is a `Report` with its status.
+    """
+    chosen, name = _model_of(model, base_url)
+    folder = await run_sync(_workspace, root)
+    if not task.strip():
+        raise ConfigError("the task is empty: say what to do")
+    definitions = await run_sync(discover, folder, tuple(agents))
+    options = Options(
+        task=task,
+        root=folder,
+        model=chosen,
+        model_name=name,
+        run_id=new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id),
+        main=MAIN if agent is None else _main_of(definitions, agent),
+        tools=by_name(tools),
+        definitions=definitions,
+        limits=limits or Limits(),
+        context=context or Context(),
+        permissions=permissions or Permissions(),
+        memory=memory,
+        aliases={**MODEL_ALIASES, **(model_aliases or {})},
+        log_content=log_content,
+        observers=observers,
+    )
+    try:
+        return await start(options)
+    finally:
+        if chosen is not model and (close := getattr(chosen, "aclose", None)) is not None:
+            with anyio.CancelScope(shield=True):
+                await close()
+
+
+def _model_of(model: str | Model | None, base_url: str | None) -> tuple[Model, str]:
+    """The model and its name. Raises `NoModelChosen`."""
+    if model is not None and not isinstance(model, str):
+        return model, getattr(model, "name", "scripted")
+    if model == REHEARSAL:
+        from orchestrator.rehearsal import RehearsalModel
+
+        return RehearsalModel(), REHEARSAL
+    if model is None and base_url is None and not any(map(os.environ.get, _WAYS_TO_A_MODEL)):
+        raise NoModelChosen
+    from orchestrator.claude import ClaudeModel
+
+    return ClaudeModel(base_url=base_url), model or compose.DEFAULT_MODEL
+
+
+def _workspace(root: str | Path) -> Path:
+    folder = Path(root).absolute()
+    if not folder.is_dir():
+        raise ConfigError(f"no such folder: {folder}; choose the workspace with --root")
+    return folder
+
+
+def _main_of(definitions: Loaded, name: str) -> Definition:
+    if (found := definitions.get(name)) is None:
+        names = ", ".join(sorted(definitions.definitions))
+        raise ConfigError(f"no definition is called {name!r}; there are: {names}")
+    return found
+
+
+async def start(options: Options) -> Report:
+    """Start a new run and see it through."""
+    _check_price(options)
+    run_dir = RunDir(options.root, options.run_id)
+    await run_sync(run_dir.create)
+    tally = Tally(call_price)
+    async with _recording(options, run_dir, tally) as seams:
+        team = Team(options, run_dir, seams)
+        main = await team.main()
+        try:
+            await run_agent(main)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await main.record(_end_of(main, tally))
+    return report_of(tally.summary(options.run_id), run_dir, main.state)
+
+
+@asynccontextmanager
+async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIterator[Seams]:
+    """The seams of a run: its journal, and what reads along once records are durable."""
+    log = LogWriter(
+        run_dir.log, options.run_id, environ=os.environ, with_content=options.log_content
+    )
+    readers: tuple[Observe, ...] = (tally.take_all, log, *options.observers)
+
+    def observe(records: Sequence[Record]) -> None:
+        for read in readers:
+            read(records)
+
+    limits = options.limits
+    slots = (
+        nullcontext() if limits.concurrency is None else anyio.CapacityLimiter(limits.concurrency)
+    )
+    seconds = limits.max_seconds
+    async with open_journal(run_dir.journal) as journal:
+        with closing(log):
+            yield Seams(
+                run_id=options.run_id,
+                model=options.model,
+                journal=journal,
+                observe=observe,
+                slots=slots,
+                deadline=None if seconds is None else time.monotonic() + seconds,
+                price=cost_usd,
+            )
+
+
+def _end_of(main: Agent, tally: Tally) -> RunEnded:
+    """How the run ended; without the main agent's end it was stopped from outside."""
+    ended, summary = main.state.ended, tally.summary("")
+    return RunEnded(
+        status="cancelled" if ended is None else ended.status,
+        reason="cancelled" if ended is None else ended.reason,
+        usage=summary.usage,
+        cost_usd=summary.cost_usd,
+    )
+
+
+def call_price(model: str, usage: Usage, at: float) -> float | None:
+    return cost_usd(model, usage)
+
+
+def _check_price(options: Options) -> None:
+    if options.limits.max_cost is not None and cost_usd(options.model_name, Usage(1)) is None:
+        raise ConfigError(
+            f"no price is known for {options.model_name}, so a cost limit cannot be kept: "
+            "use --max-tokens, or choose a model with a known price"
+        )

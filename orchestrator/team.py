@@ -1,0 +1,301 @@
+"""The agents of one run: making each from its definition, and starting children for their parents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import anyio
+from anyio.to_thread import run_sync
+
+from orchestrator import compose
+from orchestrator.agent import Agent, Observe, Seams
+from orchestrator.budget import Budget, Limits
+from orchestrator.compose import MAIN, MODEL_ALIASES, READERS, REHEARSAL, Surroundings
+from orchestrator.concluding import conclude
+from orchestrator.context.policy import Context
+from orchestrator.desk import DiskDesk
+from orchestrator.errors import JournalError, ModelError
+from orchestrator.events import AgentSpawned, AgentStarted, RunStarted, TodosWritten
+from orchestrator.execution import current_call
+from orchestrator.loop import run_agent
+from orchestrator.model import Model, ModelFacts
+from orchestrator.permissions import Permissions
+from orchestrator.rundir import RunDir
+from orchestrator.tools import Tool, tool_of
+from subagents import (
+    Brief,
+    Conclusion,
+    Definition,
+    Loaded,
+    SpawnError,
+    TaskTool,
+    listing,
+    resolve,
+)
+from todos import Status as TodoStatus
+from todos import Todo, TodoError, TodoTool, parse, render
+from workspace import (
+    FileTools,
+    ResultStore,
+    WorkspaceError,
+    project_instructions,
+    read_memory,
+)
+
+MAIN_ID = "main"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything that a run is started with, checked."""
+
+    task: str
+    root: Path
+    model: Model
+    model_name: str
+    run_id: str
+    main: Definition = MAIN
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    definitions: Loaded = field(default_factory=Loaded)
+    limits: Limits = Limits()
+    context: Context = Context()
+    permissions: Permissions = Permissions()
+    memory: bool = True
+    aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
+    log_content: bool = False
+    observers: Sequence[Observe] = ()
+
+    @property
+    def overrides_models(self) -> bool:
+        """The rehearsal answers for every model that a definition names."""
+        return self.model_name == REHEARSAL
+
+
+class Team:
+    """Makes the agents of a run and starts them."""
+
+    def __init__(self, options: Options, run_dir: RunDir, seams: Seams) -> None:
+        self._options = options
+        self._run_dir = run_dir
+        self._seams = seams
+        self._budget = Budget(
+            max_tokens=options.limits.max_tokens, max_cost=options.limits.max_cost
+        )
+        self._facts: dict[str, ModelFacts] = {}
+        self._asking = anyio.Lock()
+        self._spawned = 0
+
+    async def main(self) -> Agent:
+        """The main agent, started."""
+        options = self._options
+        agent = self._make(MAIN_ID, options.main, parent=None, depth=0)
+        around = await run_sync(self._surroundings_of_main, "task" in agent.tools)
+        spec = compose.started(
+            agent_id=MAIN_ID,
+            parent_id=None,
+            definition=options.main,
+            model=options.model_name,
+            facts=await self._facts_of(options.model_name),
+            context=options.context,
+            tools=list(agent.tools.values()),
+            system=compose.system_of(options.main, around),
+            brief=options.task,
+            max_turns=options.limits.max_turns,
+            depth=0,
+        )
+        run_started = RunStarted(
+            task=options.task,
+            task_chars=len(options.task),
+            model=options.model_name,
+            version=version("outrider"),
+            root=str(options.root),
+        )
+        await agent.record(run_started, spec)
+        return agent
+
+    async def start(self, parent: Agent, definition: Definition, brief: Brief) -> Conclusion:
+        """Run a child of ``parent`` to its end. Raises `SpawnError` if it cannot be started."""
+        call = current_call.get()
+        self._check_room(definition, parent)
+        child_id = compose.child_id(
+            parent.agent_id, definition.name, call.turn, call.index, call.tool_use_id
+        )
+        depth = parent.state.spec.depth + 1
+        child = self._make(child_id, definition, parent=parent, depth=depth)
+        spec = await self._spec_of_child(child, parent, definition, brief, depth)
+        self._spawned += 1
+        parent.children.append(child_id)
+        spawned = AgentSpawned(
+            child_id=child_id, child_type=definition.name, tool_use_id=call.tool_use_id
+        )
+        await parent.record(spawned)
+        await child.record(spec)
+        return await self._see_through(child)
+
+    async def _see_through(self, child: Agent) -> Conclusion:
+        """Whatever happens in a child, its parent gets a conclusion; only the journal's failure,
+        which ends the run, and cancellation pass through."""
+        try:
+            await run_agent(child)
+        except JournalError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            text = f"{child.state.last_text}\n\n[crashed: {type(error).__name__}: {error}]".strip()
+            await conclude(child, "failed", "crashed", text)
+        assert child.conclusion is not None, "an agent that has ended has a conclusion"
+        return child.conclusion
+
+    async def _spec_of_child(
+        self, child: Agent, parent: Agent, definition: Definition, brief: Brief, depth: int
+    ) -> AgentStarted:
+        options = self._options
+        model = options.model_name
+        if not options.overrides_models:
+            model = compose.model_name(definition, parent.state.spec.model, options.aliases)
+        around = self._surroundings("task" in child.tools, definition)
+        return compose.started(
+            agent_id=child.agent_id,
+            parent_id=parent.agent_id,
+            definition=definition,
+            model=model,
+            facts=await self._facts_of(model),
+            context=options.context,
+            tools=list(child.tools.values()),
+            # A child's first request holds its own prompt and its brief: no memory, no history.
+            system=compose.system_of(definition, around),
+            brief=brief.prompt,
+            max_turns=options.limits.max_turns,
+            depth=depth,
+        )
+
+    def _check_room(self, definition: Definition, parent: Agent) -> None:
+        most = self._options.limits.max_agents
+        if most is not None and self._spawned >= most:
+            raise SpawnError(
+                f"Limit max_agents: this run may start {most} subagents and has; do it yourself."
+            )
+        if resolve(definition, parent.tools).refused:
+            names = ", ".join(definition.tools or ())
+            raise SpawnError(
+                f"{definition.name} names tools that do not exist here ({names}); "
+                f"there are: {', '.join(parent.tools)}."
+            )
+
+    def _make(
+        self, agent_id: str, definition: Definition, *, parent: Agent | None, depth: int
+    ) -> Agent:
+        """An agent with its tools, not yet started."""
+        limits = definition.max_tokens, definition.max_cost
+        budget = parent.budget if parent else self._budget
+        own = self._run_dir.agent(agent_id)
+        agent = Agent(
+            agent_id=agent_id,
+            seams=self._seams,
+            store=ResultStore(self._options.root, self._run_dir.shown(own.results)),
+            desk=DiskDesk.of(self._run_dir, agent_id, is_main=parent is None),
+            budget=Budget(max_tokens=limits[0], max_cost=limits[1], parent=budget),
+        )
+        if definition.conclusion_tokens is not None:
+            agent.conclusion_tokens = definition.conclusion_tokens
+        agent.tools = self._tools_of(agent, definition, parent, depth)
+        agent.reader = next((name for name in READERS if name in agent.tools), None)
+        return agent
+
+    def _tools_of(
+        self, agent: Agent, definition: Definition, parent: Agent | None, depth: int
+    ) -> dict[str, Tool]:
+        """What the definition grants out of what the parent has; never more."""
+        options = self._options
+        todos = TodoTool(partial(_read_todos, agent), partial(_write_todos, agent))
+        files = FileTools(options.root, options.permissions.access(self._readable(agent)))
+        task = TaskTool(
+            self._spawnable(definition), partial(self.start, agent), partial(_bind, agent, todos)
+        )
+        expected = (WorkspaceError, TodoError, SpawnError)
+        everything = [
+            # A page of read_file and a conclusion have limits of their own.
+            *(
+                tool_of(f, bounded=f.__name__ == "read_file", expected=expected)
+                for f in files.functions()
+            ),
+            tool_of(todos.write_todos, bounded=True, expected=expected),
+            tool_of(task.task, bounded=True, expected=expected),
+            *options.tools.values(),
+        ]
+        have = {t.name: t for t in everything if not options.permissions.denies_tool(t.name)}
+        if definition.todos is False:
+            have.pop("write_todos", None)
+        deepest = options.limits.depth
+        if definition.can_spawn is False or (deepest is not None and depth >= deepest):
+            have.pop("task", None)
+        offered = [name for name in have if parent is None or name in parent.tools]
+        granted = resolve(definition, offered)
+        # A grant with a pattern is narrower than the tool: until it can be kept, it grants nothing.
+        return {name: have[name] for name in granted.tools if name not in granted.patterns}
+
+    def _spawnable(self, definition: Definition) -> Loaded:
+        known = self._options.definitions
+        if not isinstance(definition.can_spawn, tuple):
+            return known
+        names = {name.casefold() for name in definition.can_spawn}
+        return Loaded({k: d for k, d in known.definitions.items() if k.casefold() in names})
+
+    def _readable(self, agent: Agent) -> Callable[[], Iterable[str]]:
+        """What an agent may read of Outrider's own folder: its files and its children's results."""
+        shown, folder = self._run_dir.shown, self._run_dir.agent
+
+        def prefixes() -> Iterable[str]:
+            yield shown(folder(agent.agent_id).folder)
+            for child in agent.children:
+                yield shown(folder(child).results)
+                yield shown(folder(child).conclusion)
+
+        return prefixes
+
+    def _surroundings_of_main(self, spawns: bool) -> Surroundings:
+        around = self._surroundings(spawns, self._options.main)
+        if not self._options.memory:
+            return around
+        root = self._options.root
+        return replace(around, memory=read_memory(root), instructions=project_instructions(root))
+
+    def _surroundings(self, spawns: bool, definition: Definition) -> Surroundings:
+        return Surroundings(
+            root=str(self._options.root),
+            date=date.today().isoformat(),
+            listing=listing(self._spawnable(definition)) if spawns else "",
+        )
+
+    async def _facts_of(self, model: str) -> ModelFacts:
+        """What the model's server says of it, asked once. Silence and errors leave it to the table:
+        a wrong key or address is told by the first call."""
+        async with self._asking:
+            if model not in self._facts:
+                try:
+                    self._facts[model] = await self._seams.model.describe(model)
+                except ModelError:
+                    self._facts[model] = ModelFacts()
+        return self._facts[model]
+
+
+def _read_todos(agent: Agent) -> tuple[Todo, ...]:
+    return parse(agent.state.todos)
+
+
+async def _write_todos(agent: Agent, items: tuple[Todo, ...]) -> None:
+    text = render(items)
+    done = sum(item.status == "completed" for item in items)
+    await agent.record(TodosWritten(text=text, done=done, total=len(items)))
+    await agent.desk.write_todos(text)
+
+
+async def _bind(agent: Agent, todos: TodoTool, item: str, status: TodoStatus) -> None:
+    """Let a plan item follow a subagent, where the agent keeps a plan."""
+    if "write_todos" not in agent.tools:
+        raise TodoError("there is no plan here: leave todo out")
+    await todos.set_status(item, status)

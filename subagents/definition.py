@@ -1,0 +1,70 @@
+"""What a definition file says, as a value, and what can be wrong with one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
+Severity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One kind of subagent. Names of tools and models stand here as the file wrote them.
+
+    A limit that is `None` is not set by the definition. `extra` keeps the fields that Outrider
+    does not know.
+    """
+
+    name: str
+    description: str
+    prompt: str
+    tools: tuple[str, ...] | None = None  # None: all that the parent has; (): none
+    disallowed_tools: tuple[str, ...] = ()
+    model: str | None = None  # None and "inherit": the parent's
+    source: str = ""  # a path, or "built-in:<name>"
+    max_turns: int | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_cost: float | None = None  # USD
+    conclusion_tokens: int | None = None
+    offload_at: int | None = None  # characters
+    compact_at: float | None = None  # share of the window, above 0, at most 1
+    can_spawn: bool | tuple[str, ...] | None = None
+    permissions: JSON = None
+    memory: bool | str | None = None
+    todos: bool | None = None
+    effort: str | None = None
+    returns: Mapping[str, JSON] | None = None  # a JSON schema
+    extra: Mapping[str, JSON] = field(default_factory=dict)
+
+    @property
+    def inherits_model(self) -> bool:
+        return self.model is None or self.model.casefold() == "inherit"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to say about a file. `message` reads "what – fix"."""
+
+    path: str
+    line: int  # from 1
+    key: str
+    severity: Severity
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.key}: {self.message}"
+
+
+class Rejected(Exception):
+    """Inside the loader: this file gives no definition, for the reason that it carries."""
+
+    def __init__(self, line: int, key: str, message: str, severity: Severity = "error") -> None:
+        super().__init__(message)
+        self.line = line
+        self.key = key
+        self.severity: Severity = severity
+
+    def problem(self, path: str) -> Problem:
+        return Problem(path, self.line, self.key, self.severity, str(self))

@@ -1,0 +1,130 @@
+"""The store of offloaded results: what one agent's tools returned, whole, as files it can read."""
+
+import hashlib
+import os
+import re
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+
+from workspace.atomic import read_bytes, write_bytes
+from workspace.errors import NotFound, WorkspaceError
+from workspace.paths import Parts, Place, Root, joined
+
+_HINT_CHARS = 40
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Where a text lies. `path` is relative to the workspace root; `sha256` is of its bytes."""
+
+    path: str
+    chars: int
+    lines: int
+    sha256: str
+
+
+class ResultStore:
+    """Keeps texts under `folder` (a path from the workspace root), each content once.
+
+    Bytes on disk are exactly the text in UTF-8; lone surrogates survive. Names are unique because
+    they are counted and created exclusively, whatever the hint. Works under asyncio and trio.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
+        self._root = Root(root)
+        self._folder: Parts = self._root.parse(os.fspath(folder))
+        self._lock = threading.Lock()
+        self._names: dict[str, str] | None = None  # sha256 → name; None until the first use
+
+    @property
+    def folder(self) -> str:
+        """The folder, as a path from the workspace root."""
+        return joined(self._folder)
+
+    @property
+    def path(self) -> Path:
+        """The folder on disk; it exists once something was written."""
+        return self._root.path.joinpath(*self._folder)
+
+    async def write(self, hint: str, data: str) -> StoredFile:
+        """Store `data` durably, or find it stored already. `hint` makes the name tell something.
+
+        Raises `WorkspaceError` if the store cannot be written.
+        """
+        return await anyio.to_thread.run_sync(self._write, hint, data)
+
+    async def read(self, path: str) -> str:
+        """The text stored at `path`, exactly. Raises `NotFound` for what is not in this store."""
+        return await anyio.to_thread.run_sync(self._read, path)
+
+    def _read(self, path: str) -> str:
+        parts = self._root.parse(path)
+        if parts[:-1] != self._folder:
+            raise NotFound(path)
+        with self._root.walk(parts) as place:
+            return read_bytes(place).decode("utf-8", "surrogatepass")
+
+    def _write(self, hint: str, data: str) -> StoredFile:
+        content = data.encode("utf-8", "surrogatepass")
+        sha256 = hashlib.sha256(content).hexdigest()
+        with self._lock:
+            if self._names is None:
+                self._names = self._stored()
+            name = self._names.get(sha256)
+            if name is None or not self._is_whole(name, len(content)):
+                name = self._names[sha256] = self._put(hint, content)
+        lines = data.count("\n") + (not data.endswith("\n") and data != "")
+        return StoredFile(joined((*self._folder, name)), len(data), lines, sha256)
+
+    def _put(self, hint: str, content: bytes) -> str:
+        number = len(self._names or ())
+        while True:
+            number += 1
+            name = f"{number:04d}-{_safe(hint)}.txt"
+            with self._root.walk((*self._folder, name), make=True, follow=False) as place:
+                if _reserve(place):
+                    write_bytes(place, content)
+                    return name
+
+    def _stored(self) -> dict[str, str]:
+        """What an earlier session of this agent stored, by its hash."""
+        names: dict[str, str] = {}
+        try:
+            with self._root.walk(self._folder) as place, place.opened_folder() as folder:
+                found = sorted(os.listdir(folder))
+        except NotFound:
+            return names
+        for name in found:
+            if re.match(r"\d{4,}-", name):
+                # What cannot be read is not ours, or too large to hash: it is stored once more.
+                with suppress(WorkspaceError), self._root.walk((*self._folder, name)) as place:
+                    names[hashlib.sha256(read_bytes(place)).hexdigest()] = name
+        return names
+
+    def _is_whole(self, name: str, size: int) -> bool:
+        """Whether the file is still there: the shell may have removed it."""
+        try:
+            with self._root.walk((*self._folder, name), follow=False) as place:
+                status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+                return status.st_size == size
+        except NotFound:
+            return False
+
+
+def _safe(hint: str) -> str:
+    cleaned = re.sub(r"[^A-Za-z0-9_-]+", "-", hint[: 4 * _HINT_CHARS]).strip("-")
+    return cleaned[:_HINT_CHARS] or "result"
+
+
+def _reserve(place: Place) -> bool:
+    """Whether the name was free; it is now taken by an empty file, to be replaced at once."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        os.close(os.open(place.name, flags, 0o666, dir_fd=place.folder))
+    except FileExistsError:
+        return False
+    return True
