@@ -41,11 +41,6 @@ KEY = "sk-ant-test-0123456789"
 REQUEST = Request("claude-x", [user("Hello")], agent_id="main/toolu_1", run_id="run-1")
 
 
-@pytest.fixture(params=["asyncio", "trio"], autouse=True)
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(autouse=True)
 def no_keys_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "PROFILE", "CUSTOM_HEADERS"):
@@ -260,7 +255,7 @@ async def serving(script: Script) -> AsyncIterator[str]:
     async def handle(stream: SocketStream) -> None:
         async with stream:
             received = await stream.receive()
-            while not received.endswith((b'"stream":true}', b"\r\n\r\n")):
+            while not received.endswith(b'"stream":true}'):
                 received += await stream.receive()
             await script(stream)
 

@@ -63,13 +63,18 @@ def made(cls: type[Exception]) -> Exception:
         return cls("refused", response=response, body=None)
     error = cls.__new__(cls)
     Exception.__init__(error, "went wrong")
+    vars(error)["request_id"] = None
     return error
 
 
 # -- the table is complete
 
-SDK = sorted({anthropic.AnthropicError, *subclasses(anthropic.AnthropicError)}, key=str)
-WIRE = sorted({httpx2.InvalidURL, httpx2.HTTPError, *subclasses(httpx2.HTTPError)}, key=str)
+SDK: list[type[Exception]] = sorted(
+    {anthropic.AnthropicError, *subclasses(anthropic.AnthropicError)}, key=str
+)
+WIRE: list[type[Exception]] = sorted(
+    {httpx2.InvalidURL, httpx2.HTTPError, *subclasses(httpx2.HTTPError)}, key=str
+)
 
 
 @pytest.mark.parametrize("cls", [*SDK, *WIRE], ids=str)
@@ -91,7 +96,7 @@ def test_every_row_is_used_and_every_class_has_a_sentence() -> None:
     assert len(keys) == len(set(keys))
     assert {kind for _, kind in ERRORS} | {StreamCut} == set(SENTENCES)
     assert set(subclasses(ModelError)) == set(SENTENCES)
-    names = {f"anthropic.{cls.__name__}" for cls in SDK} | {f"httpx2.{c.__name__}" for c in WIRE}
+    names = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in (*SDK, *WIRE)}
     named = {key for key in keys if isinstance(key, str) and "." in key}
     assert named - names == {"json.JSONDecodeError"}
 

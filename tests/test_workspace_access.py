@@ -84,6 +84,13 @@ def test_the_private_folder_is_never_written_and_read_only_where_it_is_ones_own(
         access.check_read(parts(".outrider/runs/R/agents/B/results-other/y"))
 
 
+def test_without_rules_all_but_the_private_folder_is_free() -> None:
+    """L8: nothing of it is readable unless it is said."""
+    Access().check_read(("a",))
+    Access().check_write(("a",))
+    assert Access().hides((".outrider", "runs"))
+
+
 @given(st.lists(st.sampled_from(["secret", "Secret", "a", "SECRET", "x.py"]), min_size=1))
 def test_no_spelling_of_a_denied_name_is_free(names: list[str]) -> None:
     """P4: a path is denied exactly when some name in it is the denied one, in any case."""

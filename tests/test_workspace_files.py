@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -20,7 +22,9 @@ from workspace import (
     WorkspaceError,
     WrongKind,
 )
+from workspace.atomic import write_bytes
 from workspace.files import Files
+from workspace.paths import Root
 
 as_root = os.geteuid() == 0
 
@@ -339,14 +343,31 @@ def test_a_reader_sees_the_old_file_or_the_new_one(files: Files, root: Path) -> 
     assert sorted(os.listdir(root)) == ["a.txt", "big", "sub"]
 
 
+def test_kill_9_leaves_the_old_file_or_the_new_one(root: Path) -> None:
+    """W5: a process is killed at several moments of its writing."""
+    program = (
+        "import sys; from workspace.files import Files; files = Files(sys.argv[1])\n"
+        "while True:\n"
+        "    for letter in 'ab':\n"
+        "        files.write('sub/big', letter * 1_000_000); print(letter, flush=True)\n"
+    )
+    for moment in range(1, 6):
+        (root / "sub" / "big").unlink(missing_ok=True)
+        command = [sys.executable, "-c", program, str(root)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(moment):
+                process.stdout.readline()
+            process.kill()
+        assert (root / "sub" / "big").read_text() in ("a" * 1_000_000, "b" * 1_000_000)
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_no_litter(root: Path) -> None:
     """W5: here because a folder took the name between check and rename."""
-    from workspace.atomic import write_bytes
-    from workspace.paths import Root
-
-    with pytest.raises(WrongKind), Root(root).walk(("new.txt",)) as place:
+    with Root(root).walk(("new.txt",)) as place:
         (root / "new.txt").mkdir()
-        write_bytes(place, b"data")
+        with pytest.raises(IsADirectoryError):
+            write_bytes(place, b"data")
     assert sorted(os.listdir(root)) == ["a.txt", "new.txt", "sub"]
 
 
