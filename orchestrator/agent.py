@@ -27,7 +27,8 @@ class Seams:
     """What all agents of a run act through.
 
     ``slots``: held during one model call, so that an agent that waits for its children holds none.
-    ``deadline``: of the whole run, on the monotonic clock. ``price``: USD of a call, if known.
+    ``deadline``: of the whole run, on the monotonic clock, ``max_seconds`` after its start.
+    ``price``: USD of a call, if known.
     """
 
     run_id: str
@@ -35,6 +36,7 @@ class Seams:
     journal: Journal
     observe: Observe
     slots: AbstractAsyncContextManager[object] = field(default_factory=nullcontext)
+    max_seconds: float | None = None
     deadline: float | None = None
     price: Callable[[str, Usage], float | None] = lambda model, usage: None
 

@@ -41,8 +41,8 @@ async def call_model(agent: Agent, purpose: Purpose) -> None:
     if await send(agent, request, agent.state.context_tokens) is None and purpose == "agent":
         left = agent.seams.seconds_left()
         if left is not None and left <= 0:
-            limit = agent.seams.deadline or 0.0
-            await agent.record(BudgetReached(name="max_seconds", limit=limit))
+            seconds = agent.seams.max_seconds or 0.0
+            await agent.record(BudgetReached(name="max_seconds", limit=seconds))
 
 
 async def send(agent: Agent, request: Request, estimate: int) -> Reply | None:
@@ -137,8 +137,8 @@ def _limit_of(agent: Agent) -> Reached | None:
         return Reached("max_turns", state.spec.max_turns)
     left = agent.seams.seconds_left()
     if left is not None and left <= 0:
-        return Reached("max_seconds", agent.seams.deadline or 0.0)
-    call = state.context_tokens + state.spec.output_tokens
+        return Reached("max_seconds", agent.seams.max_seconds or 0.0)
+    call = state.context_tokens + state.output_tokens
     return agent.budget.refuses(call, state.context_tokens + HANDBACK_OUTPUT_TOKENS)
 
 

@@ -13,8 +13,8 @@ from orchestrator.context import offload
 from orchestrator.errors import JournalError
 from orchestrator.events import (
     Fact,
-    OffloadFailed,
     Offloaded,
+    OffloadFailed,
     PermissionDecided,
     ToolReturned,
     ToolStarted,

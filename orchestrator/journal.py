@@ -207,7 +207,7 @@ class _SqliteJournal:
 async def open_journal(path: Path) -> AsyncIterator[Journal]:
     """Create the journal ``path``, or continue it, and hold the run's lock meanwhile.
 
-    Its folder must exist. Raises `RunInUse` when another process (or another part of this one)
+    Raises `RunInUse` when another process (or another part of this one)
     holds the run, and `JournalError` when the file cannot be opened or is none of ours.
     """
     thread = anyio.CapacityLimiter(1)
@@ -357,6 +357,9 @@ def _open_to_read(path: Path) -> sqlite3.Connection | None:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     with _explained(path), _closed_on_error(connection):
+        # SQLite refuses a file that is shorter than its header says, except in this mode; here
+        # nothing is written, and what a torn file still holds can be read.
+        connection.execute("PRAGMA writable_schema = ON")
         if _known_version(path, connection) > 0:
             return connection
     connection.close()

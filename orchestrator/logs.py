@@ -165,7 +165,7 @@ def _dumps(line: Any, **options: Any) -> str:
 
 def _repair(path: Path) -> int:
     """Cut a torn last line off. Returns the seq of the last whole line, 0 if there is none."""
-    if not path.exists():
+    if not path.is_file():
         return 0
     with path.open("r+b") as file:
         end, last = _whole_lines(file)

@@ -160,11 +160,9 @@ class TokenRow:
 
 def summarise(records: Iterable[Record], run_id: str, price: Price = unpriced) -> RunSummary:
     """The run in figures. Agents stand in tree order, each before its children."""
-    fold = _Fold(price)
-    for record in records:
-        fold.take(record)
-    run = fold.run
-    return replace(run, run_id=run_id, seconds=fold.clock, agents=_in_tree_order(fold.agents))
+    tally = Tally(price)
+    tally.take_all(records)
+    return tally.summary(run_id)
 
 
 def tokens_by(records: Iterable[Record], key: Key, price: Price = unpriced) -> list[TokenRow]:
@@ -207,8 +205,8 @@ def _by_tool(records: Iterable[Record]) -> list[TokenRow]:
 
 
 @dataclass
-class _Fold:
-    """The records so far. ``clock`` is the time that the run was running, in seconds."""
+class Tally:
+    """The records so far, summed as they come. ``clock``: how long the run was running, in seconds."""
 
     price: Price
     run: RunSummary = RunSummary("")
@@ -216,6 +214,15 @@ class _Fold:
     clock: float = 0.0
     _began: dict[str, float] = field(default_factory=dict)
     _last: float | None = None
+
+    def take_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.take(record)
+
+    def summary(self, run_id: str) -> RunSummary:
+        """The run in figures, as far as its records were taken."""
+        agents = _in_tree_order(self.agents)
+        return replace(self.run, run_id=run_id, seconds=self.clock, agents=agents)
 
     def take(self, record: Record) -> None:
         self._tick(record)

@@ -34,7 +34,6 @@ from orchestrator.team import Options, Team
 from orchestrator.tools import Tool, by_name
 from subagents import Definition, Loaded, discover
 
-
 # Any of these in the environment says where a model is to be had.
 _WAYS_TO_A_MODEL = (
     "ANTHROPIC_API_KEY",
@@ -185,6 +184,7 @@ async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIt
                 journal=journal,
                 observe=observe,
                 slots=slots,
+                max_seconds=seconds,
                 deadline=None if seconds is None else time.monotonic() + seconds,
                 price=cost_usd,
             )

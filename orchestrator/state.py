@@ -88,6 +88,11 @@ class State:
         return self.estimator.tokens(self.request_weight)
 
     @property
+    def output_tokens(self) -> int:
+        """Output tokens to ask for: less than at the start where the window proved smaller."""
+        return min(self.spec.output_tokens, max(256, self.window_tokens // 4))
+
+    @property
     def unanswered(self) -> tuple[tuple[int, Block], ...]:
         """Pending calls without a result, with their index."""
         return tuple((i, use) for i, use in enumerate(self.pending) if i not in self.results)

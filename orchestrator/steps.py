@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from orchestrator.budget import HANDBACK_OUTPUT_TOKENS
 from orchestrator.context import compaction, policy
 from orchestrator.context.compaction import Cut
 from orchestrator.context.policy import KEEP_SHARE, Lines
@@ -166,7 +167,7 @@ def lines_of(state: State) -> Lines:
     return policy.lines(
         state.settings,
         state.window_tokens,
-        state.spec.output_tokens,
+        state.output_tokens,
         round(largest * state.estimator.tokens_per_byte),
     )
 
@@ -185,12 +186,16 @@ def request_for(state: State, purpose: Purpose, *, run_id: str = "") -> Request:
         system=marked_system(spec.system),
         tools=spec.tool_schemas,
         tool_choice=_NO_TOOLS if purpose == "handback" and spec.tool_schemas else None,
-        max_tokens=spec.output_tokens,
+        max_tokens=_output_tokens(state.output_tokens, purpose),
         agent_id=spec.agent_id,
         agent_type=spec.agent_type,
         run_id=run_id,
         purpose=purpose,
     )
+
+
+def _output_tokens(wanted: int, purpose: Purpose) -> int:
+    return min(wanted, HANDBACK_OUTPUT_TOKENS) if purpose == "handback" else wanted
 
 
 def _tail(state: State, purpose: Purpose) -> str | None:
@@ -218,7 +223,7 @@ def pruned_summary_request(
     state: State, cut: Cut, *, run_id: str = "", model: str | None = None
 ) -> Request:
     """The same question over a pruned transcript, for when the agent's own prefix does not do."""
-    room = (state.window_tokens - state.spec.output_tokens) * 2
+    room = (state.window_tokens - state.output_tokens) * 2
     text = compaction.transcript(state.messages[1 : 1 + cut.dropped], state.summary, room)
     ask = compaction.instruction(state.settings.summary_tokens, 0)
     message = user(f"<conversation>\n{text}\n</conversation>", ask)

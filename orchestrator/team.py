@@ -121,14 +121,13 @@ class Team:
     async def start(self, parent: Agent, definition: Definition, brief: Brief) -> Conclusion:
         """Run a child of ``parent`` to its end. Raises `SpawnError` if it cannot be started."""
         call = current_call.get()
-        self._check_room(definition, parent)
+        self._take_place(definition, parent)
         child_id = compose.child_id(
             parent.agent_id, definition.name, call.turn, call.index, call.tool_use_id
         )
         depth = parent.state.spec.depth + 1
         child = self._make(child_id, definition, parent=parent, depth=depth)
         spec = await self._spec_of_child(child, parent, definition, brief, depth)
-        self._spawned += 1
         parent.children.append(child_id)
         spawned = AgentSpawned(
             child_id=child_id, child_type=definition.name, tool_use_id=call.tool_use_id
@@ -173,7 +172,7 @@ class Team:
             depth=depth,
         )
 
-    def _check_room(self, definition: Definition, parent: Agent) -> None:
+    def _take_place(self, definition: Definition, parent: Agent) -> None:
         most = self._options.limits.max_agents
         if most is not None and self._spawned >= most:
             raise SpawnError(
@@ -185,6 +184,8 @@ class Team:
                 f"{definition.name} names tools that do not exist here ({names}); "
                 f"there are: {', '.join(parent.tools)}."
             )
+        # Counted here and not when it runs: the next spawn may check before this one begins.
+        self._spawned += 1
 
     def _make(
         self, agent_id: str, definition: Definition, *, parent: Agent | None, depth: int

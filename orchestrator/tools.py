@@ -120,7 +120,12 @@ def tool_of(
 def _arguments_of(
     function: Callable[..., Any], name: str, described: Mapping[str, str | None]
 ) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise ConfigError(
+            f"tool {name}: {error}; types of parameters must be importable names of its module"
+        ) from None
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
