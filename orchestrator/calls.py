@@ -115,7 +115,8 @@ async def _record_failure(
 async def _record_reply(
     agent: Agent, request: Request, reply: Reply, estimate: int, latency_ms: int
 ) -> None:
-    agent.budget.spend(reply.usage, agent.seams.price(request.model, reply.usage))
+    if reply.usage is not None:
+        agent.budget.spend(reply.usage, agent.seams.price(request.model, reply.usage))
     await agent.record(
         ModelReplied(
             purpose=request.purpose,
@@ -125,7 +126,7 @@ async def _record_reply(
             usage=reply.usage,
             request_id=reply.request_id,
             estimate_tokens=estimate,
-            context_tokens=reply.usage.context_tokens,
+            context_tokens=reply.usage.context_tokens if reply.usage else 0,
             latency_ms=latency_ms,
         )
     )

@@ -49,16 +49,22 @@ def _several(value: object) -> object:
     """A list as people write one in the environment: JSON, or texts between commas."""
     if not isinstance(value, str):
         return value
-    if value.lstrip().startswith("["):
+    if not value.lstrip().startswith("["):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    try:
         return json.loads(value)
-    return [part.strip() for part in value.split(",") if part.strip()]
+    except ValueError:
+        raise ValueError("no valid JSON list: write one, or texts between commas") from None
 
 
 def _named(value: object) -> object:
-    """Names of models are looked up without case."""
+    """A table of model names, in the environment as ``name=model,…``. They are looked up without
+    case."""
+    if isinstance(value, str):
+        value = dict(part.split("=", 1) for part in value.split(",") if "=" in part)
     if not isinstance(value, Mapping):
         return value
-    return {str(name).casefold(): model for name, model in value.items()}
+    return {str(name).strip().casefold(): model for name, model in value.items()}
 
 
 Count = Annotated[int | None, BeforeValidator(_nothing)]
@@ -109,7 +115,9 @@ class Settings(BaseSettings):
     output_format: Literal["text", "json", "stream-json"] = "text"
     quiet: bool = False
     log_content: bool = False
-    models: Annotated[dict[str, str], BeforeValidator(_named)] = Field(default_factory=dict)
+    models: Annotated[dict[str, str], NoDecode, BeforeValidator(_named)] = Field(
+        default_factory=dict
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -179,7 +187,7 @@ class _Place:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             key = str(first["loc"][0])
-            raise ConfigError(f"{self.where(key)}: {_said(first['msg'])}") from None
+            raise ConfigError(f"{self.where(key)}: {_said(first['msg'], key)}") from None
         return {key: getattr(valid, key) for key in self.values}
 
 
@@ -281,8 +289,10 @@ def _nearest(key: str) -> str:
     return f"; did you mean {near[0]}?" if near else "; `outrider config show` lists them"
 
 
-def _said(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _said(message: str, key: str) -> str:
+    """The library's words for a person at the command line."""
+    said = message.removeprefix("Value error, ").removeprefix(f"{key} ")
+    return said.replace(" None ", " none ")
 
 
 def _both(first: Any, second: Any) -> Any:

@@ -76,7 +76,7 @@ class ModelReplied(Fact):
     model: str
     blocks: list[Block]
     stop_reason: str | None
-    usage: Usage
+    usage: Usage | None
     request_id: str | None = None
     estimate_tokens: int = 0
     context_tokens: int = 0

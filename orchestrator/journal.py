@@ -395,9 +395,15 @@ def _known_version(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _close(connection: sqlite3.Connection) -> None:
-    # Everything is durable already; a checkpoint that fails leaves it in the WAL file.
+    """Leave one plain file, which can be copied and read where nothing can be written.
+
+    Everything is durable already: what fails here (a reader is connected) stays in the WAL file,
+    and the next opening takes it from there.
+    """
     with suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
 
 

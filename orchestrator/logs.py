@@ -194,25 +194,37 @@ _SECRET_NAME = (
     r"(?:password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|private[_-]?key"
     r"|auth[_-]?token|access[_-]?token|refresh[_-]?token|credentials?)"
 )
-# Shapes that are secret wherever they stand. Group 1, where there is one, is kept. A shape begins
-# only where a word does (`_EDGE`): otherwise a long text of beginnings would be read over and over.
+# Shapes that are secret wherever they stand, each with words of which one must occur: looking for a
+# word is a hundred times quicker than trying a pattern at every place. A pattern's group 1 is kept.
+# Shapes begin only where a word does (`_EDGE`): otherwise a long text of beginnings would be read
+# over and over.
 _EDGE = r"(?<![\w-])"
 _SHAPES = (
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    rf"{_EDGE}(?:sk|pk|rk)[-_][\w-]{{16,}}",
-    rf"{_EDGE}(?:gh[pousr]_\w{{20,}}|github_pat_\w{{20,}}|glpat-[\w-]{{16,}}|hf_\w{{20,}})",
-    rf"{_EDGE}(?:xox[abeoprs]-[\w-]{{10,}}|AIza[\w-]{{30,}}|npm_\w{{30,}}|pypi-[\w-]{{40,}})",
-    rf"{_EDGE}(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{{16}}\b",
-    rf"{_EDGE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}\.[\w-]*",
+    ("private", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
+    ("sk- sk_ pk- pk_ rk- rk_", rf"{_EDGE}(?:sk|pk|rk)[-_][\w-]{{16,}}"),
+    ("ghp_ gho_ ghu_ ghs_ ghr_ github_", rf"{_EDGE}(?:gh[pousr]|github_pat)_\w{{20,}}"),
+    ("glpat- pypi- xox", rf"{_EDGE}(?:glpat|pypi|xox[abeoprs])-[\w-]{{10,}}"),
+    ("hf_ npm_", rf"{_EDGE}(?:hf|npm)_\w{{20,}}"),
+    ("aiza", rf"{_EDGE}AIza[\w-]{{30,}}"),
+    ("akia asia agpa aroa", rf"{_EDGE}(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{{16}}\b"),
+    ("eyj", rf"{_EDGE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}\.[\w-]*"),
     # "Bearer" is also a word: what follows it must look random.
-    r"\b(bearer\s+)(?=\S*\d)[\w.~+/=-]{16,}",
-    r"\b((?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:\w+\s+)?)[^\s\"'\\,]+",
-    r"\b((?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+",
-    r"(://[^\s/:@]*:)[^\s/@]+(?=@)",
-    r"([?&](?:token|key|sig|signature)=)[^\s&\"'\\]+",
-    rf"({_SECRET_NAME}\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"'\\,;&]+",
+    ("bearer", r"\b(bearer\s+)(?=\S*\d)[\w.~+/=-]{16,}"),
+    (
+        "authorization",
+        r"\b((?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:\w+\s+)?)[^\s\"'\\,]+",
+    ),
+    ("cookie", r"\b((?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+"),
+    ("://", r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
+    ("token= key= sig= signature=", r"([?&](?:token|key|sig|signature)=)[^\s&\"'\\]+"),
+    (
+        "pass secret key token credential",
+        rf"({_SECRET_NAME}\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"'\\,;&]+",
+    ),
 )
-_SHAPE = re.compile("|".join(f"(?:{shape})" for shape in _SHAPES), re.IGNORECASE | re.DOTALL)
+_PATTERNS = tuple(
+    (words.split(), re.compile(shape, re.IGNORECASE | re.DOTALL)) for words, shape in _SHAPES
+)
 # A JSON field, or an environment variable, whose value is secret whatever its shape.
 _FIELD = re.compile(rf"(?:.*[_-])?(?:{_SECRET_NAME}|token|cookie|authorization)", re.IGNORECASE)
 _VARIABLE = re.compile(
@@ -241,7 +253,11 @@ def redactor(environ: Mapping[str, str]) -> Redact:
 
 
 def _redact_shapes(text: str) -> str:
-    return _SHAPE.sub(_kept, text)
+    lowered = text.lower()
+    for words, pattern in _PATTERNS:
+        if any(word in lowered for word in words):
+            text = pattern.sub(_kept, text)
+    return text
 
 
 def _kept(found: re.Match[str]) -> str:

@@ -57,11 +57,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole reply. ``content`` is kept and sent back exactly as it came."""
+    """A whole reply. ``content`` is kept and sent back exactly as it came.
+
+    ``usage`` is ``None`` where the service reported nothing: unknown is not zero.
+    """
 
     content: list[Block]
     stop_reason: str | None = "end_turn"
-    usage: Usage = Usage()
+    usage: Usage | None = None
     model: str = ""
     request_id: str | None = None
 

@@ -185,7 +185,7 @@ def _reply(state: State, event: ev.ModelReplied) -> State:
         overflowed=overflowed,
         overflows=state.overflows + 1 if overflowed else 0,
         newest_breakpoint=newest_place(state.messages),
-        estimator=state.estimator.learn(state.request_weight, event.usage.context_tokens),
+        estimator=state.estimator.learn(state.request_weight, event.context_tokens),
         turn=state.turn + 1,
         stop_reason=event.stop_reason,
         handed_back=state.handed_back or event.purpose == "handback",

@@ -43,9 +43,9 @@ REQUEST = Request("claude-x", [user("Hello")], agent_id="main/toolu_1", run_id="
 
 @pytest.fixture(autouse=True)
 def no_keys_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "PROFILE", "CUSTOM_HEADERS"):
+    for name in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "PROFILE", "CUSTOM_HEADERS", "CONFIG_DIR"):
         monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
-    monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
 
 
 def sse(*events: dict[str, Any]) -> bytes:
@@ -172,9 +172,16 @@ async def test_the_environment_s_key_and_base_url_are_used(
 async def test_without_any_key_nothing_is_sent_and_the_fix_is_named() -> None:
     server = Recorder()
     async with aclosing(over(server, None, None)) as model:
-        with pytest.raises(Unauthenticated, match="set ANTHROPIC_API_KEY"):
+        with pytest.raises(Unauthenticated, match="no API key: set ANTHROPIC_API_KEY"):
             await model(REQUEST)
     assert server.requests == []
+
+
+async def test_a_profile_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_PROFILE", "work")
+    async with aclosing(ClaudeModel()) as model:
+        with pytest.raises(Unauthenticated, match=r"configs/work\.json"):
+            await model(REQUEST)
 
 
 async def test_a_base_url_without_its_scheme_is_refused_at_once() -> None:
