@@ -190,7 +190,10 @@ def explain(error: Exception, used: Tool) -> str:
     else:
         text = f"{type(error).__name__}: {error}"
     rule = getattr(error, "rule", None)
-    said = f"[denied by {rule}] {text}" if isinstance(rule, str) else f"[error] {text}"
+    if isinstance(rule, str):
+        said = f"[denied by {rule}] {text.removeprefix(f'denied by {rule}: ')}"
+    else:
+        said = f"[error] {text}"
     return said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]}…"
 
 

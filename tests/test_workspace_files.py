@@ -401,7 +401,7 @@ def test_a_symlink_that_leads_outside_is_refused_for_every_operation(
     with pytest.raises(Refused):
         files.write("d/new.txt", "x")
     with pytest.raises(Refused):
-        files.list("d")
+        files.entries("d")
     with pytest.raises(Refused):
         files.delete("d/secret.txt")
     assert files.delete("d") == 1
@@ -444,10 +444,10 @@ def test_a_deny_rule_cannot_be_passed(guarded: Files, path: str) -> None:
 
 def test_ls_hides_what_is_denied(guarded: Files, root: Path) -> None:
     """P4: aliases of it too."""
-    assert [entry.name for entry in guarded.list(".")] == ["a.txt", "sub"]
-    assert [entry.name for entry in guarded.list("sub")] == ["own.lock"]
+    assert [entry.name for entry in guarded.entries(".")] == ["a.txt", "sub"]
+    assert [entry.name for entry in guarded.entries("sub")] == ["own.lock"]
     with pytest.raises(Denied):
-        guarded.list("alias")
+        guarded.entries("alias")
 
 
 def test_nothing_private_is_written_or_listed(root: Path) -> None:
@@ -459,8 +459,8 @@ def test_nothing_private_is_written_or_listed(root: Path) -> None:
     (root / "door").symlink_to(".outrider")
     files = Files(root, Access(readable_private=lambda: [own]))
     assert files.read(f"{own}/0001-x.txt") == "whole"
-    assert [entry.name for entry in files.list(own)] == ["0001-x.txt"]
-    assert [entry.name for entry in files.list(".")] == ["a.txt", "door", "sub"]
+    assert [entry.name for entry in files.entries(own)] == ["0001-x.txt"]
+    assert [entry.name for entry in files.entries(".")] == ["a.txt", "door", "sub"]
     for path in (".outrider/MEMORY.md", "door/MEMORY.md"):
         with pytest.raises(Refused):
             files.read(path)
@@ -521,17 +521,17 @@ def test_the_root_and_what_is_not_there_cannot_be_deleted(files: Files, root: Pa
 
 def test_a_missing_folder_differs_from_an_empty_one(files: Files) -> None:
     """G5."""
-    assert files.list("sub") == []
+    assert files.entries("sub") == []
     with pytest.raises(NotFound):
-        files.list("none")
+        files.entries("none")
     with pytest.raises(WrongKind, match="is a file"):
-        files.list("a.txt")
+        files.entries("a.txt")
 
 
 def test_what_is_listed_has_a_kind_and_a_size(files: Files, root: Path) -> None:
     (root / "link").symlink_to("nowhere")
     os.mkfifo(root / "pipe")
-    entries = {entry.name: entry for entry in files.list(".")}
+    entries = {entry.name: entry for entry in files.entries(".")}
     assert {name: entry.kind for name, entry in entries.items()} == {
         "a.txt": "file",
         "link": "symlink",

@@ -283,6 +283,44 @@ def test_a_file_swapped_for_a_symlink_after_the_walk_is_a_conflict(root: Root) -
         swap_and_read()
 
 
+@pytest.fixture(scope="module")
+def maze(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    top = tmp_path_factory.mktemp("maze")
+    (top / "ws" / "a" / "b").mkdir(parents=True)
+    (top / "x").write_text("SECRET")
+    (top / "a").mkdir()
+    (top / "a" / "x").write_text("SECRET")
+    for folder in ("", "a", "a/b"):
+        (top / "ws" / folder / "x").write_text("inside")
+        for name, target in {
+            "up": "..",
+            "out": "../../..",
+            "far": str(top),
+            "root": str(top / "ws"),
+            "in": "a",
+            "weave": "a/b/../../../ws/../a",
+        }.items():
+            (top / "ws" / folder / name).symlink_to(target)
+    return Root(top / "ws")
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "x", "up", "out", "far", "root", "in", "weave", "..", ""])),
+    st.booleans(),
+)
+def test_no_path_through_a_maze_of_symlinks_reads_the_outside(
+    maze: Root, names: list[str], absolute: bool
+) -> None:
+    """P2, P3: on a real disk; whatever the path, it is refused, absent, or inside."""
+    path = "/".join(([str(maze.path)] if absolute else []) + names)
+    try:
+        assert content(maze, path) == "inside"
+    except WorkspaceError:
+        pass
+    else:
+        assert os.path.realpath(maze.path / path).startswith(f"{maze.path}/")
+
+
 def test_no_descriptor_is_left_open(root: Root) -> None:
     (root.path / "l").symlink_to("../out")
     (root.path / "up").symlink_to("sub/../sub")

@@ -12,12 +12,13 @@ _LARGEST = 64 * 1024 * 1024  # bytes; what is larger does not belong into memory
 
 
 def read_bytes(place: Place) -> bytes:
-    """The content of the regular file at `place`. Raises `WrongKind` for anything else."""
+    """The content of the regular file at `place`. Raises `WrongKind` for a device and the like.
+
+    A folder is an `IsADirectoryError`, which `Root.walk` turns into `WrongKind` too.
+    """
     descriptor = place.open(os.O_RDONLY)
     with open(descriptor, "rb", buffering=0) as file:
         status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise WrongKind(place.path, "is a folder, not a file; use ls")
         if not stat.S_ISREG(status.st_mode):
             raise WrongKind(place.path, "is a device, socket or pipe, not a file")
         if status.st_size > _LARGEST:

@@ -121,14 +121,14 @@ class Files:
                 shutil.rmtree(place.name, dir_fd=place.folder)
                 return count
 
-    def list(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[Entry]:
         """What is in a folder, by name, without what may not be read."""
         with (
             self._at(path, self.access.check_read) as place,
             place.opened_folder() as folder,
         ):
-            entries = (_entry(folder, name) for name in sorted(os.listdir(folder)))
-            return [entry for entry in entries if entry and not self._hides(place.parts, entry)]
+            found = (_entry(folder, name) for name in sorted(os.listdir(folder)))
+            return [entry for entry in found if entry and not self._hides(place.parts, entry)]
 
     @contextmanager
     def _at(
@@ -142,18 +142,15 @@ class Files:
 
     def _check_unchanged(self, path: str, place: Place, now: bytes) -> None:
         known = self._known.get(place.parts)
-        if known is None:
-            raise Conflict(path, f"exists, and you have not read it; {_read_call(path)} first")
-        if known.digest != digest(now):
-            raise Conflict(path, f"changed since you read it; {_read_call(path)} again first")
+        if known is None or known.digest != digest(now):
+            raise _not_as_read(path, known)
 
     def _check_editable(self, path: str, place: Place, versions: Versions, now: bytes) -> bool:
         """Whether others edited the file since; raises `Conflict` if it changed otherwise."""
         known = self._known.get(place.parts)
-        if known is not None and versions.only_edited(known.digest, digest(now)):
-            return known.digest != digest(now)
-        self._check_unchanged(path, place, now)
-        return False
+        if known is None or not versions.only_edited(known.digest, digest(now)):
+            raise _not_as_read(path, known)
+        return known.digest != digest(now)
 
     def _hides(self, folder: Parts, entry: Entry) -> bool:
         parts = (*folder, entry.name)
@@ -186,8 +183,11 @@ class Files:
 _PASSAGE_GONE = "another agent edited it since you read it, and old_string is gone; read it again"
 
 
-def _read_call(path: str) -> str:
-    return f"call read_file(path={quoted(path)})"
+def _not_as_read(path: str, known: _Read | None) -> Conflict:
+    call = f"call read_file(path={quoted(path)})"
+    if known is None:
+        return Conflict(path, f"exists, and you have not read it; {call} first")
+    return Conflict(path, f"changed since you read it; {call} again first")
 
 
 def _read_if_there(place: Place) -> bytes | None:

@@ -41,7 +41,10 @@ def parse(path: str, roots: Sequence[Parts]) -> Parts:
             path, "~ is not expanded; give a path inside the workspace (./~name if meant)"
         )
     if _DRIVE.match(path):
-        raise Refused(path, "drive letters do not exist here; give a path inside the workspace")
+        raise Refused(
+            path,
+            "drive letters do not exist here; give a path inside the workspace (./a:b if meant)",
+        )
     names = _names(path)
     if ".." in names:
         raise Refused(path, "'..' is not allowed; give the path from the workspace root")

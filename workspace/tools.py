@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio.from_thread
 import anyio.to_thread
 
-from workspace import pages, search, tree
+from workspace import globs, pages, search, tree
 from workspace.access import Access
 from workspace.errors import shown
 from workspace.files import Entry, Files
@@ -59,7 +59,7 @@ class FileTools:
 
     async def ls(self, path: str = ".") -> str:
         """List a folder."""
-        entries = await anyio.to_thread.run_sync(self._files.list, path)
+        entries = await anyio.to_thread.run_sync(self._files.entries, path)
         return _listing(path, entries)
 
     async def read_file(
@@ -109,7 +109,7 @@ class FileTools:
         Args:
             path: Folder that the pattern starts from.
         """
-        compiled = search.glob(pattern)
+        compiled = globs.glob(pattern)
         hits = await self._search(
             lambda beat: tree.find_paths(self._files, compiled, path, beat),
         )
@@ -151,7 +151,7 @@ class FileTools:
 def _filter(glob: str | None) -> Callable[[Parts], bool]:
     if not glob:
         return lambda parts: True
-    compiled = search.glob(glob.removeprefix("!"), dotfiles=True)
+    compiled = globs.glob(glob.removeprefix("!"), dotfiles=True)
     wanted = not glob.startswith("!")
     return lambda parts: compiled.matches(parts) == wanted
 

@@ -9,9 +9,10 @@ from typing import Literal
 from workspace.access import Access
 from workspace.errors import NotFound, WorkspaceError, from_os, shown
 from workspace.files import Files
+from workspace.globs import Glob, Ignored
 from workspace.matching import Matcher, TimeUp, matching
-from workspace.paths import Parts, Place, Root, joined
-from workspace.search import Glob, Ignored, Regex, excerpt
+from workspace.paths import Parts, Root, joined
+from workspace.search import Regex, excerpt
 
 MOST_LINES = 1_000
 """The most lines that `glob` and `grep` answer with."""
@@ -94,10 +95,7 @@ def _search_file(found: Found, matcher: Matcher, output: Output, hits: Hits) -> 
     path = joined(found.parts)
     count = 0
     try:
-        for number, line in _text_lines(found, hits):
-            start = matcher.find(line)
-            if start is None:
-                continue
+        for number, line, start in matcher.matches(_text_lines(found, hits)):
             count += 1
             if output == "content":
                 hits.add(f"{path}:{number}:{excerpt(line, start)}")
@@ -159,7 +157,7 @@ class _Tree:
                     self.root.walk(parts, self.access.check_read, follow=False) as place,
                     place.opened_folder() as folder,
                 ):
-                    ignored = _with_own(ignored, place, folder)
+                    ignored = _with_own(ignored, len(parts), folder)
                     yield from self._files(parts, folder, ignored, folders)
             except WorkspaceError as error:
                 # Vanished, or unreadable.
@@ -200,15 +198,15 @@ class _Tree:
         """What the folders above `start` ignore; None if that is `start`: it was asked for."""
         ignored: Ignored | None = Ignored()
         for depth in range(len(start)):
-            with self.root.walk(start[:depth]) as place, place.opened_folder() as folder:
-                ignored = _with_own(ignored, place, folder)
+            with self.root.walk((*start[:depth], ".gitignore"), follow=False) as place:
+                ignored = _with_own(ignored, depth, place.folder)
             if ignored is not None and ignored.covers(start[: depth + 1], folder=True):
                 return None
         return ignored
 
 
-def _with_own(ignored: Ignored | None, place: Place, folder: int) -> Ignored | None:
-    """`ignored`, and what the `.gitignore` in an open folder adds."""
+def _with_own(ignored: Ignored | None, depth: int, folder: int) -> Ignored | None:
+    """`ignored`, and what the `.gitignore` in an open folder of that depth adds."""
     if ignored is None:
         return None
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -217,7 +215,7 @@ def _with_own(ignored: Ignored | None, place: Place, folder: int) -> Ignored | N
             content = file.read().decode("utf-8", "replace")
     except OSError:
         return ignored
-    return ignored.adding(len(place.parts), content)
+    return ignored.adding(depth, content)
 
 
 def searched(path: str) -> str:
