@@ -64,7 +64,7 @@ class Desk(Protocol):
 
 @dataclass
 class Agent:
-    """One agent at work. ``reader`` is the tool with which it reads offloaded results back."""
+    """One agent at work."""
 
     agent_id: str
     seams: Seams
@@ -73,7 +73,6 @@ class Agent:
     budget: Budget
     tools: Mapping[str, Tool] = field(default_factory=dict)
     children: list[str] = field(default_factory=list)
-    reader: str | None = None
     conclusion_tokens: int = 2_000
     state: State = field(default_factory=State)
     conclusion: Conclusion | None = None

@@ -133,6 +133,7 @@ def started(
         window_tokens=working,
         output_tokens=output_reserve(working, window),
         tools=[t.name for t in tools],
+        reader=next((name for name in READERS if any(t.name == name for t in tools)), None),
         brief=brief,
         system=list(system),
         tool_schemas=[t.schema for t in tools],

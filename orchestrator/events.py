@@ -50,7 +50,7 @@ class RunResumed(Fact):
 class AgentStarted(Fact):
     """Everything that an agent begins with: its state needs nothing else."""
 
-    content = frozenset({"brief", "system", "tool_schemas", "policy"})
+    content = frozenset({"brief", "system", "tool_schemas", "policy", "reader"})
     event: Literal["agent_started"] = "agent_started"
     agent_id: str
     parent_id: str | None = None
@@ -60,6 +60,8 @@ class AgentStarted(Fact):
     window_tokens: int
     output_tokens: int
     tools: list[str] = []
+    # The tool with which the agent reads offloaded content back; without one nothing is offloaded.
+    reader: str | None = None
     brief: str
     system: list[Block] = []
     tool_schemas: list[Block] = []
@@ -128,9 +130,11 @@ class ToolReturned(Fact):
 
 
 class Offloaded(Fact):
-    """Content moved to a file. At birth it never was in the history, so nothing is edited."""
+    """Content moved to a file. At birth it never was in the history, so nothing is edited; else
+    ``entry``, ``block`` and ``key`` say what ``placeholder`` stands for now, and ``batch_end`` that
+    it is the last of those that moved together."""
 
-    content = frozenset({"placeholder"})
+    content = frozenset({"placeholder", "entry", "block", "key", "batch_end"})
     event: Literal["offloaded"] = "offloaded"
     tool: str
     tool_use_id: str
@@ -140,6 +144,8 @@ class Offloaded(Fact):
     placeholder: str = ""
     entry: int | None = None
     block: int | None = None
+    key: str | None = None
+    batch_end: bool = True
 
 
 class OffloadFailed(Fact):

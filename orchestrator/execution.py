@@ -100,8 +100,8 @@ async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
 
 async def _offload_at_birth(agent: Agent, use: Block, output: Output, facts: list[Fact]) -> Output:
     """The placeholder for an output over the limit, stored whole first; else the output itself."""
-    limit = agent.state.settings.offload_at
-    if agent.reader is None or not isinstance(output, str) or not offload.is_over(output, limit):
+    limit, reader = agent.state.settings.offload_at, agent.state.spec.reader
+    if reader is None or not isinstance(output, str) or not offload.is_over(output, limit):
         return output
     tool, tool_use_id, chars = use["name"], use["id"], len(output)
     try:
@@ -115,7 +115,7 @@ async def _offload_at_birth(agent: Agent, use: Block, output: Output, facts: lis
     facts.append(
         Offloaded(tool=tool, tool_use_id=tool_use_id, chars=chars, path=stored.path, reason="birth")
     )
-    return offload.placeholder(stored.path, output, agent.reader)
+    return offload.placeholder(stored.path, output, reader)
 
 
 def _sendable(output: Output) -> Output:

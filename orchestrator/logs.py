@@ -57,8 +57,7 @@ def log_line(
     usage = getattr(fact, "usage", None)
     if isinstance(usage, Usage):
         line["usage"] = usage.as_json()
-    cleaned: dict[str, Any] = _without_secrets(line, redact or _redact_shapes)
-    return cleaned
+    return {name: _without_secrets(value, redact or _redact_shapes) for name, value in line.items()}
 
 
 def log_lines(
@@ -225,6 +224,7 @@ _SHAPES = (
 _PATTERNS = tuple(
     (words.split(), re.compile(shape, re.IGNORECASE | re.DOTALL)) for words, shape in _SHAPES
 )
+_WORDS = tuple(word for words, _ in _PATTERNS for word in words)
 # A JSON field, or an environment variable, whose value is secret whatever its shape.
 _FIELD = re.compile(rf"(?:.*[_-])?(?:{_SECRET_NAME}|token|cookie|authorization)", re.IGNORECASE)
 _VARIABLE = re.compile(
@@ -254,6 +254,8 @@ def redactor(environ: Mapping[str, str]) -> Redact:
 
 def _redact_shapes(text: str) -> str:
     lowered = text.lower()
+    if not any(map(lowered.__contains__, _WORDS)):
+        return text
     for words, pattern in _PATTERNS:
         if any(word in lowered for word in words):
             text = pattern.sub(_kept, text)

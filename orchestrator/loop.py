@@ -12,12 +12,14 @@ from orchestrator.compacting import compact
 from orchestrator.concluding import conclude
 from orchestrator.events import MessageAdded
 from orchestrator.execution import call_tools, refuse
+from orchestrator.offloading import offload
 from orchestrator.state import State
 from orchestrator.steps import (
     CallModel,
     CallTools,
     Compact,
     End,
+    Offload,
     Refuse,
     Say,
     Step,
@@ -43,6 +45,8 @@ async def perform(agent: Agent, step: Step) -> None:
             await refuse(agent, uses, why)
         case Say(text):
             await agent.record(MessageAdded(text=text, origin="outrider"))
+        case Offload(reason, parts):
+            await offload(agent, reason, parts)
         case Compact(trigger, cut):
             await compact(agent, trigger, cut)
         case End(status, reason, text):

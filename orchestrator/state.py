@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from orchestrator import events as ev
-from orchestrator.context import history
+from orchestrator.context import history, offload
 from orchestrator.context.compaction import render
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
@@ -67,6 +67,8 @@ class State:
     overflows: int = 0
     idle_compactions: int = 0
     offloaded: int = 0
+    # Whether results could not be stored lately: then nothing is tried again before a compaction.
+    store_failed: bool = False
     compactions: int = 0
     ended: ev.AgentEnded | None = None
 
@@ -137,6 +139,8 @@ def _note(state: State, event: ev.Event) -> State:
             return replace(state, todos=text)
         case ev.BudgetReached(name=name):
             return replace(state, limit=name, failure=None)
+        case ev.OffloadFailed():
+            return replace(state, store_failed=True)
         case ev.LevelChanged(level=level):
             return replace(state, level=level)
         case ev.WindowCorrected(tokens=tokens):
@@ -266,10 +270,11 @@ def _offload(state: State, event: ev.Offloaded) -> State:
     if event.entry is None or event.block is None:
         return state
     old = state.messages[event.entry]
-    block = {**old.message["content"][event.block], "content": event.placeholder}
+    block = offload.moved(old.message["content"][event.block], event.key, event.placeholder)
     edited = history.with_block(old, event.block, block)
     messages = (*state.messages[: event.entry], edited, *state.messages[event.entry + 1 :])
-    return _edited(state, messages)
+    # Chains are made anew once for a batch; it is journalled as one, so its end never lacks.
+    return _edited(state, messages) if event.batch_end else replace(state, messages=messages)
 
 
 def _compact(state: State, event: ev.Compacted) -> State:
@@ -287,6 +292,7 @@ def _compact(state: State, event: ev.Compacted) -> State:
         compacted_messages=dropped,
         compactions=state.compactions + 1,
         idle_compactions=_idle(state, event),
+        store_failed=False,
     )
     return _edited(state, (*head, *kept))
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from orchestrator.budget import HANDBACK_OUTPUT_TOKENS
 from orchestrator.context import compaction, policy
 from orchestrator.context.compaction import Cut
+from orchestrator.context.offload import Part, largest_parts, old_parts
 from orchestrator.context.policy import KEEP_SHARE, Lines
 from orchestrator.context.request import laid_out, marked_system, newest_place
-from orchestrator.events import ModelFailed, Status, Trigger
+from orchestrator.events import ModelFailed, OffloadReason, Status, Trigger
 from orchestrator.messages import Block, Message, user
 from orchestrator.model import Purpose, Request
 from orchestrator.state import State, reminder
@@ -18,6 +19,8 @@ from orchestrator.state import State, reminder
 # Replies in a row that may be cut at the output limit before the agent is ended.
 MAX_CUT_REPLIES = 3
 MAX_IDLE_COMPACTIONS = 3
+# Rejections in a row as too large: answered by an offload, then by a compaction, then by the end.
+MAX_OVERFLOWS = 2
 _NO_TOOLS: Block = {"type": "none"}
 
 _CONTINUE = "Your reply was cut off at the output limit. Continue exactly where it stopped."
@@ -59,6 +62,14 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
+class Offload:
+    """Move parts of the history to files, together."""
+
+    reason: OffloadReason
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Compact:
     trigger: Trigger
     cut: Cut
@@ -71,7 +82,7 @@ class End:
     conclusion: str
 
 
-Step = CallModel | CallTools | Refuse | Say | Compact | End
+Step = CallModel | CallTools | Refuse | Say | Offload | Compact | End
 
 
 def next_step(state: State) -> Step | None:
@@ -119,20 +130,31 @@ def _after_cut(state: State) -> Step:
 
 
 def _before_call(state: State) -> Step:
-    if state.overflowed:
-        cut = _cut(state, forced=True) if state.settings.compaction else None
-        if cut is None or state.overflows > 1:
-            return End("failed", "context_length_exceeded", state.last_text)
-        return Compact("overflow", cut)
-    if (step := _make_room(state)) is not None:
+    step = _after_overflow(state) if state.overflowed else _make_room(state)
+    if step is not None:
         return step
     return CallModel("agent" if state.limit is None else "handback")
 
 
+def _after_overflow(state: State) -> Step:
+    """The service refused the request as too large: first the largest part goes, losslessly, then
+    history is compacted, then there is nothing left to try. Each makes the request smaller."""
+    if state.overflows <= 1 and (parts := _movable(state, largest_parts(state.messages, 1))):
+        return Offload("overflow", parts)
+    cut = _cut(state, forced=True) if state.settings.compaction else None
+    if cut is None or state.overflows > MAX_OVERFLOWS:
+        return End("failed", "context_length_exceeded", state.last_text)
+    return Compact("overflow", cut)
+
+
 def _make_room(state: State) -> Step | None:
-    """Compaction, or the end, where the policy's lines ask for it."""
+    """Offload, compaction, or the end, where the policy's lines ask for it."""
     at = lines_of(state)
     tokens = state.context_tokens
+    if tokens < at.offload:
+        return None
+    if (parts := _old_batch(state)) is not None:
+        return Offload("line", parts)
     full = tokens >= at.exhausted
     if tokens < at.compact and not full:
         return None
@@ -140,10 +162,30 @@ def _make_room(state: State) -> Step | None:
         cut = _cut(state, forced=full)
         if cut is not None and (full or _frees_enough(state, cut)):
             return Compact("line", cut)
-    if not full:
-        return None
+    return _last_resort(state, tokens - at.compact) if full else None
+
+
+def _last_resort(state: State, over_tokens: int) -> Step:
+    """What is left is the newest turns: their large parts go one by one, the largest first."""
+    needed = max(1, round(over_tokens / state.estimator.tokens_per_byte))
+    if parts := _movable(state, largest_parts(state.messages, needed)):
+        newest = len(state.messages) - 1
+        return Offload("sum" if all(p.entry == newest for p in parts) else "tail", parts)
     reason = "exhausted" if state.settings.compaction else "context_length_exceeded"
     return End("failed", reason, state.last_text)
+
+
+def _old_batch(state: State) -> tuple[Part, ...] | None:
+    """The large parts of old turns, if together they are worth breaking the cached prefix for."""
+    parts = _movable(state, old_parts(state.messages, state.settings.keep_turns))
+    gain = sum(p.gain for p in parts) * state.estimator.tokens_per_byte
+    return parts if gain >= policy.OFFLOAD_GAIN_SHARE * state.window_tokens else None
+
+
+def _movable(state: State, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """``parts``, unless offload is switched off or the store could not be written."""
+    usable = state.settings.offload_at is not None and not state.store_failed and state.spec.reader
+    return tuple(parts) if usable else ()
 
 
 def _frees_enough(state: State, cut: Cut) -> bool:

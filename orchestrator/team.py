@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 from orchestrator import compose
 from orchestrator.agent import Agent, Observe, Seams
 from orchestrator.budget import Budget, Limits
-from orchestrator.compose import MAIN, MODEL_ALIASES, READERS, REHEARSAL, Surroundings
+from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, Surroundings
 from orchestrator.concluding import conclude
 from orchestrator.context.policy import Context
 from orchestrator.desk import DiskDesk
@@ -204,7 +204,6 @@ class Team:
         if definition.conclusion_tokens is not None:
             agent.conclusion_tokens = definition.conclusion_tokens
         agent.tools = self._tools_of(agent, definition, parent, depth)
-        agent.reader = next((name for name in READERS if name in agent.tools), None)
         return agent
 
     def _tools_of(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Context, Limits, Reply, Report, Request, run
+from orchestrator import Context, Reply, Report, Request, run
 from orchestrator.context.overflow import is_context_overflow, window_in
 from orchestrator.errors import ContextOverflow, ServerFailed
 from orchestrator.ledger import Usage
@@ -67,6 +67,8 @@ class LongHaul:
         return [call("page", number=number + 1)] if number < self.pages else "read them all"
 
     async def go(self, root: Path, **context: Any) -> Report:
+        """Offload is off unless asked for: it would make compactions rare."""
+        context.setdefault("offload_at", None)
         return await run(
             "TASK: read everything",
             model=self.model,
@@ -265,12 +267,96 @@ async def test_s12_a_child_compacts_for_itself(tmp_path: Path) -> None:
         return "end" if has_result else [call("task", prompt="read everything")]
 
     model = ScriptedModel(script, window=WINDOW)
-    report = await run("go", model=model, root=tmp_path, tools=[page], limits=Limits())
+    report = await run(
+        "go", model=model, root=tmp_path, tools=[page], context=Context(offload_at=None)
+    )
     main, reader = report.agents
     assert (main.compactions, reader.status) == (0, "finished")
     assert reader.compactions > 0
     archives = list((tmp_path / ".outrider/runs").rglob("history.md"))
     assert [a.parent.name for a in archives] == [reader.agent_id]
+
+
+async def test_o8_at_the_line_older_results_move_out_in_one_batch_and_newest_turns_stay(
+    tmp_path: Path,
+) -> None:
+    """O8, O7: the cached prefix breaks once for many results; each can be read back whole."""
+    haul = LongHaul()
+    report = await haul.go(tmp_path, offload_at=5_000)
+    assert report.status == "finished"
+    moved = log_of(tmp_path, report, "offloaded")
+    assert {e["reason"] for e in moved} == {"line"}
+    for event in moved:
+        text = (tmp_path / event["path"]).read_text()
+        assert text.startswith("page ")
+        assert len(text) == event["chars"]
+    assert len({e["path"] for e in moved}) == len(moved)
+    # A batch is recorded at one moment: fewer breaks of the prefix than results moved.
+    batches = len({e["turn"] for e in moved})
+    assert len(moved) >= 4 * batches
+    newest = [b for m in haul.requests[-1].messages[-16:] for b in m["content"]]
+    kept = [b["content"] for b in newest if b["type"] == "tool_result"]
+    assert kept
+    assert not any(text.startswith("[offloaded") for text in kept)
+
+
+async def test_o11_large_inputs_leave_old_history_too(tmp_path: Path) -> None:
+    """O11: what was written to a file is not carried along for ever, and can be read back."""
+    body = "line of a long file\n" * 240
+
+    def script(request: Request) -> Any:
+        assert len(request.body) // 4 + request.max_tokens <= WINDOW
+        calls = [b for m in request.messages for b in m["content"] if b["type"] == "tool_use"]
+        if len(calls) == 60:
+            assert calls[0]["input"]["path"] == "f0.txt"
+            return calls[0]["input"]["content"]
+        return [call("write_file", path=f"f{len(calls)}.txt", content=body)]
+
+    report = await run("go", model=ScriptedModel(script, window=WINDOW), root=tmp_path)
+    assert report.conclusion.startswith("[offloaded .outrider/runs/")
+    path = report.conclusion.split(" ")[1]
+    assert (tmp_path / path).read_text() == body
+    assert {e["reason"] for e in log_of(tmp_path, report, "offloaded")} == {"input"}
+    # O7: the same content is stored once.
+    assert len(list((tmp_path / path).parent.iterdir())) == 1
+
+
+async def test_o5_parallel_results_that_are_each_under_the_limit_are_bounded_in_sum(
+    tmp_path: Path,
+) -> None:
+    """O5: the next request still fits."""
+
+    def script(request: Request) -> Any:
+        assert len(request.body) // 4 + request.max_tokens <= WINDOW
+        if len(request.messages) == 1:
+            return [call("page", number=n) for n in range(40)]
+        return "seen"
+
+    model = ScriptedModel(script, window=WINDOW)
+    report = await run("go", model=model, root=tmp_path, tools=[page])
+    assert report.status == "finished"
+    moved = log_of(tmp_path, report, "offloaded")
+    assert {e["reason"] for e in moved} == {"sum"}
+    assert len(moved) < 40
+
+
+async def test_o7_a_store_that_cannot_be_written_leaves_the_content_inline(tmp_path: Path) -> None:
+    """O7: nothing is lost, the log says so, and the run goes on."""
+
+    def text() -> str:
+        """Text."""
+        return "x" * 9_000
+
+    def script(request: Request) -> Any:
+        own = RunDir(tmp_path, request.run_id).agent("main")
+        own.folder.mkdir(exist_ok=True)
+        own.results.touch()  # a file where the folder should be
+        return request.messages[-1]["content"][0].get("content") or [call("text")]
+
+    report = await run("go", model=ScriptedModel(script), root=tmp_path, tools=[text])
+    assert report.conclusion == "x" * 9_000
+    failed = log_of(tmp_path, report, "offload_failed")
+    assert [(e["tool"], e["chars"]) for e in failed] == [("text", 9_000)]
 
 
 @pytest.mark.parametrize(

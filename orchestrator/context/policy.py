@@ -16,6 +16,7 @@ HEADROOM_MIN_TOKENS = 10_000
 HEADROOM_MAX_TOKENS = 40_000
 OFFLOAD_SHARE = 0.75
 GAIN_SHARE = 0.2
+OFFLOAD_GAIN_SHARE = 0.1
 KEEP_SHARE = 0.2
 # Compaction waits until this many turns beyond the kept ones have gathered.
 GATHER_TURNS = 4

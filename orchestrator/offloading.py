@@ -1,0 +1,46 @@
+"""Carrying out an offload of history: each part stored first, then all of them recorded together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.agent import Agent
+from orchestrator.context.offload import OLD_PREVIEW_CHARS, Part, placeholder
+from orchestrator.events import Fact, Offloaded, OffloadFailed, OffloadReason
+from workspace import WorkspaceError
+
+
+async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) -> None:
+    """Store the parts and put placeholders in their place. What cannot be stored stays."""
+    reader = agent.state.spec.reader
+    assert reader is not None, "nothing is offloaded for an agent that cannot read it back"
+    moved: list[Offloaded] = []
+    failed: list[Fact] = []
+    for part in parts:
+        chars = len(part.text)
+        try:
+            stored = await agent.store.write(part.tool, part.text)
+        except (WorkspaceError, OSError) as error:
+            failed.append(
+                OffloadFailed(
+                    tool=part.tool, tool_use_id=part.tool_use_id, chars=chars, message=str(error)
+                )
+            )
+            break  # the next one would hardly do better
+        moved.append(
+            Offloaded(
+                tool=part.tool,
+                tool_use_id=part.tool_use_id,
+                chars=chars,
+                path=stored.path,
+                reason="input" if reason == "line" and part.key is not None else reason,
+                placeholder=placeholder(stored.path, part.text, reader, OLD_PREVIEW_CHARS),
+                entry=part.entry,
+                block=part.block,
+                key=part.key,
+                batch_end=False,
+            )
+        )
+    if moved:
+        moved[-1] = moved[-1].model_copy(update={"batch_end": True})
+    await agent.record(*moved, *failed)
