@@ -280,12 +280,17 @@ class Record(BaseModel):
     fact: Event
 
 
+_REPLACEMENT = "\ufffd".encode()
+
+
 def to_json(fact: Fact) -> bytes:
     """One event as JSON. Lone surrogates, which models do produce, survive as escapes."""
     try:
-        return fact.model_dump_json().encode()
+        data = fact.model_dump_json().encode()
     except ValueError:
         return encode(fact.model_dump())
+    # In an object's keys pydantic replaces a lone surrogate by U+FFFD without a word.
+    return encode(fact.model_dump()) if _REPLACEMENT in data else data
 
 
 def from_json(data: bytes) -> Event:

@@ -162,22 +162,23 @@ async def start(options: Options) -> Report:
 @asynccontextmanager
 async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIterator[Seams]:
     """The seams of a run: its journal, and what reads along once records are durable."""
-    log = LogWriter(
-        run_dir.log, options.run_id, environ=os.environ, with_content=options.log_content
-    )
-    readers: tuple[Observe, ...] = (tally.take_all, log, *options.observers)
-
-    def observe(records: Sequence[Record]) -> None:
-        for read in readers:
-            read(records)
-
     limits = options.limits
     slots = (
         nullcontext() if limits.concurrency is None else anyio.CapacityLimiter(limits.concurrency)
     )
     seconds = limits.max_seconds
     async with open_journal(run_dir.journal) as journal:
+        # Behind the run's lock: the writer cuts a torn last line off.
+        log = LogWriter(
+            run_dir.log, options.run_id, environ=os.environ, with_content=options.log_content
+        )
         with closing(log):
+            readers: tuple[Observe, ...] = (tally.take_all, log, *options.observers)
+
+            def observe(records: Sequence[Record]) -> None:
+                for read in readers:
+                    read(records)
+
             yield Seams(
                 run_id=options.run_id,
                 model=options.model,
@@ -202,7 +203,8 @@ def _end_of(main: Agent, tally: Tally) -> RunEnded:
 
 
 def call_price(model: str, usage: Usage, at: float) -> float | None:
-    return cost_usd(model, usage)
+    """USD of one call at the time ``at``, in seconds since the epoch."""
+    return cost_usd(model, usage, at=at)
 
 
 def _check_price(options: Options) -> None:

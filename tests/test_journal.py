@@ -463,6 +463,14 @@ async def test_a_slow_reader_does_not_keep_the_wal_file(tmp_path: Path) -> None:
     assert [each.seq for each in reader] == list(range(2, 902))
 
 
+def test_a_closed_journal_is_one_file(tmp_path: Path) -> None:
+    """L6: after the end a run's journal is a single file, and reading it leaves nothing beside it."""
+    path = tmp_path / "journal.db"
+    anyio.run(record, path, "a")
+    assert texts(path) == ["a"]
+    assert {file.name for file in tmp_path.iterdir()} == {"journal.db", "journal.lock"}
+
+
 async def _grow(path: Path, steps: int) -> None:
     async with open_journal(path) as journal:
         for step in range(steps):
