@@ -38,15 +38,16 @@ async def call_model(agent: Agent, purpose: Purpose) -> None:
         return
     await _note_level(agent)
     request = request_for(agent.state, purpose, run_id=agent.seams.run_id)
-    if await send(agent, request, agent.state.context_tokens) is None and purpose == "agent":
+    outcome = await send(agent, request, agent.state.context_tokens)
+    if isinstance(outcome, ModelError) and purpose == "agent":
         left = agent.seams.seconds_left()
         if left is not None and left <= 0:
             seconds = agent.seams.max_seconds or 0.0
             await agent.record(BudgetReached(name="max_seconds", limit=seconds))
 
 
-async def send(agent: Agent, request: Request, estimate: int) -> Reply | None:
-    """Send ``request`` until it is answered or given up; either is recorded. ``None``: given up."""
+async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelError:
+    """Send ``request`` until it is answered or given up: then the error. Either is recorded."""
     reserved = estimate + request.max_tokens
     agent.budget.reserve(reserved)
     try:
@@ -60,7 +61,7 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | None:
                 wait = _wait_after(agent, error, attempt, request.purpose)
                 await _record_failure(agent, request, error, wait)
                 if wait is None:
-                    return None
+                    return error
                 await anyio.sleep(wait)
             else:
                 latency_ms = round((time.monotonic() - started) * 1000)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.agent import Agent
 from orchestrator.calls import send
-from orchestrator.context import compaction
+from orchestrator.context import compaction, facts
 from orchestrator.context.compaction import Cut
+from orchestrator.context.history import Entry
+from orchestrator.errors import ContextOverflow, ModelError
 from orchestrator.events import Compacted, Trigger
-from orchestrator.messages import text_of
+from orchestrator.messages import Message, text_of, user
+from orchestrator.model import Request
 from orchestrator.state import apply
-from orchestrator.steps import pruned_summary_request, summary_request
+from orchestrator.steps import summary_request, transcript_request, transcript_room
 
 # The name that stands for "no model": summaries by rules.
 RULES = "rules"
@@ -18,41 +23,108 @@ RULES = "rules"
 async def compact(agent: Agent, trigger: Trigger, cut: Cut) -> None:
     """Replace the oldest messages, up to ``cut``, by a summary; they are archived first."""
     state = agent.state
-    dropped = [e.message for e in state.messages[1 : 1 + cut.dropped]]
-    first = state.compacted_messages + 1
-    heading = f"Compaction {state.compactions + 1}: messages {first}–{first + cut.dropped - 1}"
-    archive = await agent.desk.archive(dropped, heading)
-    summary, calls = await _summarise(agent, cut)
+    entries = state.messages[1 : 1 + cut.dropped]
+    dropped = [e.message for e in entries]
+    archive = await _archive(agent, dropped)
+    summariser = _Summariser(agent, entries, cut)
+    summary = await summariser.run()
+    kept, left_out = facts.merge(state.facts, facts.extract(dropped))
     fact = Compacted(
         trigger=trigger,
         before_tokens=state.context_tokens,
         after_tokens=0,
         messages=cut.dropped,
-        calls=calls,
-        fallback=summary is None,
+        calls=summariser.calls,
+        fallback=summary is None or summariser.fell_back,
         archive=archive,
-        summary=summary
-        or compaction.mechanical(state.messages[1 : 1 + cut.dropped], state.summary),
+        summary=summary or compaction.mechanical(entries, state.summary),
+        facts=kept,
+        facts_left_out=left_out,
     )
     after = apply(agent.state, fact).context_tokens
     await agent.record(fact.model_copy(update={"after_tokens": after}))
 
 
-async def _summarise(agent: Agent, cut: Cut) -> tuple[str | None, int]:
-    """A model's summary, if it gives one worth having, and the calls it took."""
-    state, run_id, calls = agent.state, agent.seams.run_id, 0
-    model = state.settings.summary_model
-    if model == RULES:
-        return None, calls
-    weight = sum(e.weight for e in state.messages[1 : 1 + cut.dropped])
-    # The agent's own prefix first: that is a cache read. Another model cannot read that cache.
-    makers = [summary_request] if model is None and not state.overflowed else []
-    for make in (*makers, pruned_summary_request):
-        request = make(state, cut, run_id=run_id, model=model)
-        calls += 1
-        reply = await send(agent, request, len(request.body) // 4)
-        if reply is not None and reply.stop_reason not in ("refusal", "max_tokens"):
-            text = text_of(reply.content)
-            if compaction.is_acceptable(text, weight):
-                return text, calls
-    return None, calls
+async def _archive(agent: Agent, dropped: list[Message]) -> str:
+    """Append the dropped messages, and with the first of them a request too long to stay whole."""
+    state = agent.state
+    first = state.compacted_messages + 1
+    heading = f"Compaction {state.compactions + 1}: messages {first}–{first + len(dropped) - 1}"
+    brief = state.spec.brief
+    if not state.compactions and compaction.pinned(brief, "") != brief:
+        await agent.desk.archive([user(brief)], "The first request")
+    return await agent.desk.archive(dropped, heading)
+
+
+class _Summariser:
+    """One compaction's summary calls: bounded in number, each fitting by construction."""
+
+    def __init__(self, agent: Agent, entries: Sequence[Entry], cut: Cut) -> None:
+        self._agent = agent
+        self._entries = entries
+        self._cut = cut
+        self.calls = 0
+        self.fell_back = False
+        self._was_too_large = False
+
+    async def run(self) -> str | None:
+        """A model's summary, if it gives one worth having."""
+        if self._agent.state.settings.summary_model == RULES:
+            return None
+        text = await self._on_own_prefix()
+        if text is None:
+            text = await self._divided(self._entries, self._agent.state.summary, 0)
+        return text
+
+    async def _on_own_prefix(self) -> str | None:
+        """The agent's own prefix first: that is a cache read. Another model cannot read that cache,
+        a full window has no room for the question, and images are not sent to be summarised."""
+        state = self._agent.state
+        asked = state.settings.summary_tokens * 2 + 1_000
+        if (
+            state.settings.summary_model is not None
+            or state.overflowed
+            or state.context_tokens + asked > state.window_tokens
+            or compaction.has_media(state.messages)
+        ):
+            return None
+        return await self._ask(summary_request(state, self._cut, run_id=self._run_id))
+
+    async def _divided(self, entries: Sequence[Entry], previous: str, depth: int) -> str | None:
+        """Over a transcript; in two parts where it is too much for one call. What the calls do not
+        cover is summarised by rules, part by part."""
+        state = self._agent.state
+        room = transcript_room(state)
+        parts = compaction.halves(entries) if depth < compaction.MAX_DEPTH else None
+        if parts is None or len(compaction.transcript(entries, previous)) <= room:
+            model = state.settings.summary_model
+            request = transcript_request(state, entries, previous, run_id=self._run_id, model=model)
+            text = await self._ask(request)
+            if text is not None or parts is None or not self._was_too_large:
+                return text
+        texts = []
+        for number, part in enumerate(parts):
+            before = previous if number == 0 else ""
+            text = await self._divided(part, before, depth + 1)
+            self.fell_back = self.fell_back or text is None
+            texts.append(text or compaction.mechanical(part, before))
+        return "\n".join(texts)
+
+    async def _ask(self, request: Request) -> str | None:
+        self._was_too_large = False
+        if self.calls >= compaction.MAX_CALLS:
+            return None
+        self.calls += 1
+        reply = await send(self._agent, request, len(request.body) // 4)
+        if isinstance(reply, ModelError):
+            self._was_too_large = isinstance(reply, ContextOverflow)
+            return None
+        if reply.stop_reason in ("refusal", "max_tokens"):
+            return None
+        text = text_of(reply.content)
+        weight = sum(e.weight for e in self._entries)
+        return text if compaction.is_acceptable(text, weight) else None
+
+    @property
+    def _run_id(self) -> str:
+        return self._agent.seams.run_id

@@ -160,7 +160,7 @@ class OffloadFailed(Fact):
 class Compacted(Fact):
     """The oldest ``messages`` of the history gave way to ``summary``; ``archive`` holds them."""
 
-    content = frozenset({"summary"})
+    content = frozenset({"summary", "facts"})
     event: Literal["compacted"] = "compacted"
     trigger: Trigger
     before_tokens: int
@@ -170,6 +170,9 @@ class Compacted(Fact):
     fallback: bool
     archive: str
     summary: str
+    # Kept word for word beside the summary, and how many more did not fit (the archive has them).
+    facts: list[str] = []
+    facts_left_out: int = 0
 
 
 class LevelChanged(Fact):

@@ -10,21 +10,12 @@ from orchestrator.agent import Agent
 from orchestrator.calls import call_model
 from orchestrator.compacting import compact
 from orchestrator.concluding import conclude
+from orchestrator.context.room import Compact, Offload
 from orchestrator.events import MessageAdded
 from orchestrator.execution import call_tools, refuse
 from orchestrator.offloading import offload
 from orchestrator.state import State
-from orchestrator.steps import (
-    CallModel,
-    CallTools,
-    Compact,
-    End,
-    Offload,
-    Refuse,
-    Say,
-    Step,
-    next_step,
-)
+from orchestrator.steps import CallModel, CallTools, End, Refuse, Say, Step, next_step
 
 
 async def run_agent(agent: Agent) -> State:

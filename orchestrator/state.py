@@ -6,14 +6,14 @@ of a replayed one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
 from orchestrator import events as ev
 from orchestrator.context import history, offload
-from orchestrator.context.compaction import render
+from orchestrator.context.compaction import pinned, render
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
 from orchestrator.context.policy import Context, Level
@@ -38,6 +38,9 @@ class State:
     start_chain: bytes = b""
     weight: int = 0
     summary: str = ""
+    facts: tuple[str, ...] = ()
+    # A follow-up of the user's stays word for word, however long ago it was.
+    newest_request: str = ""
     compacted_messages: int = 0
 
     pending: tuple[Block, ...] = ()
@@ -123,8 +126,9 @@ def apply(state: State, event: ev.Event) -> State:
             return _fail(state, event)
         case ev.ToolReturned():
             return _answer(state, event)
-        case ev.MessageAdded(text=text):
-            return replace(_append(state, user(text)), reply_open=False)
+        case ev.MessageAdded(text=text, origin=origin):
+            newest = text if origin == "user" else state.newest_request
+            return replace(_append(state, user(text)), reply_open=False, newest_request=newest)
         case ev.Offloaded():
             return _offload(state, event)
         case ev.Compacted():
@@ -279,9 +283,10 @@ def _offload(state: State, event: ev.Offloaded) -> State:
 
 def _compact(state: State, event: ev.Compacted) -> State:
     dropped = state.compacted_messages + event.messages
-    summary = render(event.summary, event.archive, dropped)
-    first = user(state.spec.brief, summary)
+    summary = render(event.summary, event.archive, dropped, event.facts)
+    request = pinned(state.spec.brief, event.archive)
     kept = state.messages[1 + event.messages :]
+    first = user(request, summary, *_request_that_would_go(state, kept))
     head = history.append((), state.start_chain, first, 0)
     if kept and kept[0].message["role"] == "user":
         head = history.append(head, state.start_chain, kept[0].message, kept[0].turn)
@@ -289,12 +294,20 @@ def _compact(state: State, event: ev.Compacted) -> State:
     state = replace(
         state,
         summary=event.summary,
+        facts=tuple(event.facts),
         compacted_messages=dropped,
         compactions=state.compactions + 1,
         idle_compactions=_idle(state, event),
         store_failed=False,
     )
     return _edited(state, (*head, *kept))
+
+
+def _request_that_would_go(state: State, kept: Sequence[Entry]) -> Iterable[str]:
+    """The user's newest request after the first, where it is in no message that is kept."""
+    newest = state.newest_request
+    if newest and not any(newest in text_of(e.message["content"]) for e in kept):
+        yield f"The user's newest request:\n{newest}"
 
 
 def _idle(state: State, event: ev.Compacted) -> int:

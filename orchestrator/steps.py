@@ -8,19 +8,25 @@ from dataclasses import dataclass
 from orchestrator.budget import HANDBACK_OUTPUT_TOKENS
 from orchestrator.context import compaction, policy
 from orchestrator.context.compaction import Cut
-from orchestrator.context.offload import Part, largest_parts, old_parts
-from orchestrator.context.policy import KEEP_SHARE, Lines
+from orchestrator.context.history import Entry
+from orchestrator.context.policy import Lines
 from orchestrator.context.request import laid_out, marked_system, newest_place
-from orchestrator.events import ModelFailed, OffloadReason, Status, Trigger
+from orchestrator.context.room import (
+    Compact,
+    Full,
+    Offload,
+    Situation,
+    after_overflow,
+    make_room,
+)
+from orchestrator.events import ModelFailed, Status
 from orchestrator.messages import Block, Message, user
 from orchestrator.model import Purpose, Request
 from orchestrator.state import State, reminder
 
 # Replies in a row that may be cut at the output limit before the agent is ended.
 MAX_CUT_REPLIES = 3
-MAX_IDLE_COMPACTIONS = 3
-# Rejections in a row as too large: answered by an offload, then by a compaction, then by the end.
-MAX_OVERFLOWS = 2
+_INSTRUCTION_TOKENS = 600
 _NO_TOOLS: Block = {"type": "none"}
 
 _CONTINUE = "Your reply was cut off at the output limit. Continue exactly where it stopped."
@@ -59,20 +65,6 @@ class Say:
     """Add a user message of our own."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Offload:
-    """Move parts of the history to files, together."""
-
-    reason: OffloadReason
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Compact:
-    trigger: Trigger
-    cut: Cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,76 +122,30 @@ def _after_cut(state: State) -> Step:
 
 
 def _before_call(state: State) -> Step:
-    step = _after_overflow(state) if state.overflowed else _make_room(state)
-    if step is not None:
-        return step
-    return CallModel("agent" if state.limit is None else "handback")
+    now = situation_of(state)
+    room = after_overflow(now, state.overflows) if state.overflowed else make_room(now)
+    match room:
+        case None:
+            return CallModel("agent" if state.limit is None else "handback")
+        case Full():
+            settings = state.settings
+            exhausted = settings.compaction and not state.overflowed
+            reason = "exhausted" if exhausted else "context_length_exceeded"
+            return End("failed", reason, state.last_text)
+        case _:
+            return room
 
 
-def _after_overflow(state: State) -> Step:
-    """The service refused the request as too large: first the largest part goes, losslessly, then
-    history is compacted, then there is nothing left to try. Each makes the request smaller."""
-    if state.overflows <= 1 and (parts := _movable(state, largest_parts(state.messages, 1))):
-        return Offload("overflow", parts)
-    cut = _cut(state, forced=True) if state.settings.compaction else None
-    if cut is None or state.overflows > MAX_OVERFLOWS:
-        return End("failed", "context_length_exceeded", state.last_text)
-    return Compact("overflow", cut)
-
-
-def _make_room(state: State) -> Step | None:
-    """Offload, compaction, or the end, where the policy's lines ask for it."""
-    at = lines_of(state)
-    tokens = state.context_tokens
-    if tokens < at.offload:
-        return None
-    if (parts := _old_batch(state)) is not None:
-        return Offload("line", parts)
-    full = tokens >= at.exhausted
-    if tokens < at.compact and not full:
-        return None
-    if state.settings.compaction and state.idle_compactions < MAX_IDLE_COMPACTIONS:
-        cut = _cut(state, forced=full)
-        if cut is not None and (full or _frees_enough(state, cut)):
-            return Compact("line", cut)
-    return _last_resort(state, tokens - at.compact) if full else None
-
-
-def _last_resort(state: State, over_tokens: int) -> Step:
-    """What is left is the newest turns: their large parts go one by one, the largest first."""
-    needed = max(1, round(over_tokens / state.estimator.tokens_per_byte))
-    if parts := _movable(state, largest_parts(state.messages, needed)):
-        newest = len(state.messages) - 1
-        return Offload("sum" if all(p.entry == newest for p in parts) else "tail", parts)
-    reason = "exhausted" if state.settings.compaction else "context_length_exceeded"
-    return End("failed", reason, state.last_text)
-
-
-def _old_batch(state: State) -> tuple[Part, ...] | None:
-    """The large parts of old turns, if together they are worth breaking the cached prefix for."""
-    parts = _movable(state, old_parts(state.messages, state.settings.keep_turns))
-    gain = sum(p.gain for p in parts) * state.estimator.tokens_per_byte
-    return parts if gain >= policy.OFFLOAD_GAIN_SHARE * state.window_tokens else None
-
-
-def _movable(state: State, parts: Sequence[Part]) -> tuple[Part, ...]:
-    """``parts``, unless offload is switched off or the store could not be written."""
-    usable = state.settings.offload_at is not None and not state.store_failed and state.spec.reader
-    return tuple(parts) if usable else ()
-
-
-def _frees_enough(state: State, cut: Cut) -> bool:
-    """Whether a compaction would free its least share of the window: a summary costs a call."""
-    weight = sum(e.weight for e in state.messages[1 : 1 + cut.dropped])
-    freed = weight * state.estimator.tokens_per_byte - state.settings.summary_tokens
-    return freed >= policy.GAIN_SHARE * state.window_tokens
-
-
-def _cut(state: State, *, forced: bool) -> Cut | None:
-    # The first message (request and summary) is never part of what a compaction drops.
-    keep_weight = int(KEEP_SHARE * state.window_tokens / state.estimator.tokens_per_byte)
-    return compaction.plan(
-        state.messages[1:], state.settings.keep_turns, keep_weight, forced=forced
+def situation_of(state: State) -> Situation:
+    """The agent's context as the policy sees it."""
+    return Situation(
+        messages=state.messages,
+        settings=state.settings,
+        at=lines_of(state),
+        tokens=state.context_tokens,
+        tokens_per_byte=state.estimator.tokens_per_byte,
+        can_offload=state.spec.reader is not None and not state.store_failed,
+        idle_compactions=state.idle_compactions,
     )
 
 
@@ -261,15 +207,21 @@ def summary_request(
     return _summary(state, model, run_id, sent, encoded, own_prefix=True)
 
 
-def pruned_summary_request(
-    state: State, cut: Cut, *, run_id: str = "", model: str | None = None
+def transcript_request(
+    state: State, entries: Sequence[Entry], previous: str, *, run_id: str = "", model: str | None
 ) -> Request:
-    """The same question over a pruned transcript, for when the agent's own prefix does not do."""
-    room = (state.window_tokens - state.output_tokens) * 2
-    text = compaction.transcript(state.messages[1 : 1 + cut.dropped], state.summary, room)
+    """The same question over a pruned transcript of ``entries``, which fits by construction."""
+    text = compaction.pruned(compaction.transcript(entries, previous), transcript_room(state))
     ask = compaction.instruction(state.settings.summary_tokens, 0)
     message = user(f"<conversation>\n{text}\n</conversation>", ask)
     return _summary(state, model, run_id, [message], None, own_prefix=False)
+
+
+def transcript_room(state: State) -> int:
+    """Characters of transcript that one summary call takes."""
+    room = state.window_tokens - 2 * state.settings.summary_tokens - _INSTRUCTION_TOKENS
+    # Three bytes a token is dense text; a character may have three bytes.
+    return max(1_000, room * 2)
 
 
 def _summary(

@@ -196,6 +196,44 @@ async def test_a_cheaper_model_may_write_the_summaries(tmp_path: Path) -> None:
     assert all(len(r.messages) == 1 and not r.tools for r in haul.summaries)
 
 
+async def test_c9_a_summary_too_large_for_one_call_is_divided_and_bounded(tmp_path: Path) -> None:
+    """C9: halves, at most six calls, rejected ones counted; the parts are joined without a call."""
+    haul = LongHaul(pages=40)
+    plain, window = haul.script, 9_000
+
+    def small(request: Request) -> Any:
+        if request.purpose == "summary" and len(request.body) // 4 > window:
+            haul.requests.append(request)
+            raise ContextOverflow("prompt is too long")
+        if request.purpose == "summary":
+            haul.requests.append(request)
+            return f"PART {len(haul.summaries)}"
+        return plain(request)
+
+    haul.model = ScriptedModel(small, window=WINDOW)
+    report = await haul.go(tmp_path)
+    assert report.status == "finished"
+    compacted = log_of(tmp_path, report, "compacted")
+    assert all(2 <= e["calls"] <= 6 for e in compacted)
+    assert sum(e["calls"] for e in compacted) == len(haul.summaries)
+    assert "PART" in text_of(haul.requests[-1].messages[0]["content"])
+
+
+async def test_c7_facts_and_the_task_are_verbatim_after_five_compactions(tmp_path: Path) -> None:
+    """C7: with a summariser that keeps nothing."""
+    haul = LongHaul(lambda request: "Some pages were read.", pages=150)
+    report = await run(
+        "TASK: read everything. Never skip order_4711x at src/a.py:12.",
+        model=haul.model,
+        root=tmp_path,
+        tools=[page],
+        context=Context(offload_at=None),
+    )
+    assert report.agents[0].compactions >= 5
+    last = text_of(haul.requests[-1].messages[0]["content"])
+    assert last.startswith("TASK: read everything. Never skip order_4711x at src/a.py:12.")
+
+
 async def test_c19_without_compaction_the_run_ends_at_the_window_and_says_why(
     tmp_path: Path,
 ) -> None:

@@ -10,11 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from orchestrator.context.estimate import MEDIA_TYPES
+from orchestrator.context.facts import render as render_facts
 from orchestrator.context.history import Entry, unit_starts
 from orchestrator.context.policy import GATHER_TURNS
 from orchestrator.messages import Block, text_of, tool_uses
 
 _EXCERPT_CHARS = 160
+_PRUNED_CHARS = 400
+# Tokens of the first request that a compaction keeps word for word; of a longer one, its ends.
+PINNED_TOKENS = 4_000
+# How a summary that is too large for one call is divided (root is 0), and its calls in all.
+MAX_DEPTH = 3
+MAX_CALLS = 6
 _MECHANICAL_LINES = 60
 # A refusal or an error text must never become the history.
 _ERROR_SHAPED = re.compile(
@@ -54,18 +62,39 @@ def instruction(summary_tokens: int, kept_messages: int) -> str:
     return prompt.format(summary_tokens=summary_tokens, kept_messages=kept_messages).strip()
 
 
-def transcript(entries: Sequence[Entry], previous: str, budget_chars: int) -> str:
-    """The dropped turns as text for a summary call of its own, pruned to ``budget_chars``."""
+def transcript(entries: Sequence[Entry], previous: str) -> str:
+    """The dropped turns as text for a summary call of its own: long contents are pruned, images and
+    documents are named and not sent."""
     lines = [f"Summary so far:\n{previous}"] if previous else []
-    lines += [line for e in entries for line in _lines_of(e, max(_EXCERPT_CHARS, 400))]
-    text = "\n".join(lines)
-    if len(text) <= budget_chars:
-        return text
-    lines = [f"Summary so far:\n{previous}"] if previous else []
-    lines += [line for e in entries for line in _lines_of(e, _EXCERPT_CHARS)]
-    text = "\n".join(lines)
-    half = max(0, budget_chars // 2 - 20)
-    return text if len(text) <= budget_chars else f"{text[:half]}\n[… cut …]\n{text[-half:]}"
+    lines += [line for e in entries for line in _lines_of(e, _PRUNED_CHARS)]
+    return "\n".join(lines)
+
+
+def pruned(text: str, room_chars: int) -> str:
+    """``text``, without its middle where it is over ``room_chars``."""
+    half = max(0, room_chars // 2 - 20)
+    return text if len(text) <= room_chars else f"{text[:half]}\n[… cut …]\n{text[-half:]}"
+
+
+def halves(entries: Sequence[Entry]) -> tuple[Sequence[Entry], Sequence[Entry]] | None:
+    """The turns in two, for when they are too much for one call; ``None`` for a single turn."""
+    starts = unit_starts(entries)
+    if len(starts) < 2:
+        return None
+    middle = starts[len(starts) // 2]
+    return entries[:middle], entries[middle:]
+
+
+def has_media(entries: Sequence[Entry]) -> bool:
+    """Whether images or documents are in these messages: a summary call is not sent them."""
+    blocks = (b for e in entries for b in e.message["content"])
+    return any(
+        b.get("type") in MEDIA_TYPES
+        or (
+            isinstance(c := b.get("content"), list) and any(i.get("type") in MEDIA_TYPES for i in c)
+        )
+        for b in blocks
+    )
 
 
 def is_acceptable(summary: str, dropped_chars: int) -> bool:
@@ -83,12 +112,26 @@ def mechanical(entries: Sequence[Entry], previous: str) -> str:
     return "\n".join([previous, *lines] if previous else lines)
 
 
-def render(summary: str, archive: str, messages: int) -> str:
+def render(summary: str, archive: str, messages: int, facts: Sequence[str] = ()) -> str:
     """The text that stands in the history for the dropped turns."""
+    named = f"\n{render_facts(facts)}" if facts else ""
     return (
         f"[summary of {messages} earlier messages; they are kept whole in {archive}]\n"
-        f"{summary.strip()}\n"
+        f"{summary.strip()}{named}\n"
         "[end of summary. Requests quoted in it are history: do not carry them out again.]"
+    )
+
+
+def pinned(request: str, archive: str) -> str:
+    """The first request as a compaction keeps it: word for word, or its ends and where it is."""
+    room = PINNED_TOKENS * 4
+    if len(request) <= room:
+        return request
+    half = room // 2
+    cut = len(request) - 2 * half
+    return (
+        f"{request[:half]}\n[… {cut:,} characters are left out here; the whole request is in "
+        f"{archive} …]\n{request[-half:]}"
     )
 
 

@@ -1,0 +1,146 @@
+"""What compaction keeps word for word: requests, facts, and summaries that are worth having."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.context import compaction, facts
+from orchestrator.messages import Message, assistant, tool_result, user
+from tests.histories import IMAGE, conversations, orphans, stacked
+
+NAMED = [
+    "https://example.org/a?b=1",
+    "src/app/main.py:42",
+    "docs/guide.md",
+    "3f2b8c1e-0000-4a11-9c3d-1234567890ab",
+    "9f86d081884c7d65",
+    "PROJ-1234",
+    "order_77x",
+    "#4711",
+    "$1,250.50",
+    "17.5%",
+    "2026-11-30",
+    "2026年11月30日",
+    "v2.14.0",
+    "`run_agent`",
+    "《合同》",
+]
+
+
+@pytest.mark.parametrize("fact", NAMED)
+def test_c7_named_shapes_are_found_wherever_they_stand(fact: str) -> None:
+    """C7: ids, paths with lines, amounts, dates, versions, URLs, quoted names."""
+    for message in (
+        user(f"Please see {fact} now"),
+        assistant(f"I found {fact}, as asked."),
+        user(tool_result("t", f"line\n{fact}\nline")),
+    ):
+        assert fact in facts.extract([message])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Always use tabs in Makefiles.",
+        "never touch the vendored code",
+        "Please do not commit to main.",
+        "总是使用中文回答。",
+        "不要修改测试文件。",
+    ],
+)
+def test_c7_a_users_rules_are_kept_as_sentences_and_come_first(rule: str) -> None:
+    """C7"""
+    found = facts.extract([user(f"The id is PROJ-1. {rule}\nSee a/b.py:3")])
+    assert found[0] == rule
+    assert "PROJ-1" in found
+
+
+def test_rules_count_only_from_users() -> None:
+    assert facts.extract([assistant("I will always do that.")]) == []
+
+
+@given(
+    st.lists(st.text(min_size=1, max_size=9), unique=True, max_size=150),
+    st.lists(st.text(min_size=1, max_size=9), unique=True, max_size=150),
+)
+def test_c7_what_was_kept_stays_and_what_does_not_fit_is_counted(
+    kept: list[str], new: list[str]
+) -> None:
+    """C7: up to 200 entries."""
+    merged, left_out = facts.merge(kept, new)
+    assert len(merged) <= 200
+    assert len(merged) + left_out == len({*kept, *new})
+    assert set(kept) <= set(merged)
+
+
+def test_user_rules_go_before_other_facts_when_there_is_no_room() -> None:
+    merged, left_out = facts.merge([f"a/{n}.py" for n in range(200)], ["never push"])
+    assert merged[0] == "never push"
+    assert left_out == 1
+
+
+def test_c7_a_request_over_4000_tokens_keeps_its_ends_and_says_where_it_is() -> None:
+    """C7, DESIGN: verbatim up to 4,000 tokens."""
+    short = "x" * 16_000
+    assert compaction.pinned(short, "history.md") == short
+    long = "BEGIN" + "x" * 30_000 + "END"
+    kept = compaction.pinned(long, "history.md")
+    assert kept.startswith("BEGIN")
+    assert kept.endswith("END")
+    assert "the whole request is in history.md" in kept
+    assert len(kept) < 16_200
+
+
+@given(conversations())
+def test_c9_halves_are_the_whole_and_valid_by_themselves(messages: list[Message]) -> None:
+    """C9, C3, C4: dividing a summary loses nothing and orphans nothing."""
+    entries = stacked(messages)[1:]
+    parts = compaction.halves(entries)
+    if parts is None:
+        return
+    one, other = parts
+    assert (*one, *other) == tuple(entries)
+    assert one
+    assert other
+    for part in parts:
+        assert orphans([user("x"), *(e.message for e in part)]) == []
+
+
+def test_c17_a_transcript_names_images_and_does_not_hold_them() -> None:
+    """C17"""
+    entries = stacked([user("a"), assistant("b"), user(tool_result("t", [IMAGE])), user(IMAGE)])
+    assert compaction.has_media(entries)
+    assert IMAGE["source"]["data"] not in compaction.transcript(entries, "")
+    assert not compaction.has_media(entries[:2])
+
+
+@pytest.mark.parametrize(
+    ("summary", "good"),
+    [
+        ("Goal: x. Done: y.", True),
+        ("", False),
+        ("   ", False),
+        ("Error: overloaded", False),
+        ("[error] nothing", False),
+        ("API Error: 529", False),
+        ("I cannot help with that", False),
+        ("x" * 900, False),
+    ],
+)
+def test_c10_a_summary_must_say_something_and_be_shorter_than_what_it_replaces(
+    summary: str, good: bool
+) -> None:
+    """C10"""
+    assert compaction.is_acceptable(summary, 800) is good
+
+
+def test_a_mechanical_summary_is_bounded_and_takes_in_the_one_before() -> None:
+    """C10"""
+    turns = [m for n in range(200) for m in (assistant(f"step {n}"), user(f"result {n}"))]
+    text = compaction.mechanical(stacked(turns), "EARLIER")
+    assert text.startswith("EARLIER")
+    assert "earlier lines are in the archive" in text
+    assert "step 199" in text
+    assert len(text.splitlines()) < 70
