@@ -69,7 +69,7 @@ class Run:
             max_tokens=4_000,
             messages=messages,
             tools=TOOLS,
-            thinking={"type": "adaptive" if self.thinking else "disabled"},
+            thinking={"type": "adaptive"} if self.thinking else {"type": "disabled"},
             extra_headers={"x-outrider-agent": name, "x-outrider-purpose": purpose},
         )
 

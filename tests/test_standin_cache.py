@@ -137,6 +137,30 @@ def test_a_breakpoint_looks_back_20_positions_its_own_included(back: int, read: 
     assert (plan(new, 0, {old.hashes[0]}.__contains__).read > 0) is read
 
 
+@pytest.mark.parametrize(
+    ("minimum", "models"),
+    [
+        (512, "opus-5 fable-5 mythos-5"),
+        (1_024, "opus-4-8 sonnet-5 sonnet-4-6 sonnet-4-5"),
+        (2_048, "opus-4-7 mythos-preview"),
+        (4_096, "opus-4-6 opus-4-5 haiku-4-5"),
+    ],
+)
+def test_15_a_prompt_below_the_models_minimum_is_silently_not_cached(
+    minimum: int, models: str
+) -> None:
+    def written(tokens: int, model: str) -> int:
+        text = "x" * (tokens * 4 - len(json.dumps(bare(body("")), separators=(",", ":"))) - 32)
+        return Cache().plan(measure(body(text)), MODELS[model])[0].written
+
+    def body(text: str) -> Any:
+        return {"messages": [user(block(text, SHORT))]}
+
+    for model in models.split():
+        assert written(minimum - 16, f"claude-{model}") == 0
+        assert written(minimum + 16, f"claude-{model}") >= minimum
+
+
 @pytest.mark.asyncio
 async def test_the_cache_as_the_sdk_sees_it() -> None:
     """Written, read, extended; lifetimes apart; below the minimum silently nothing."""

@@ -96,6 +96,22 @@ async def test_the_sdks_own_retry_gets_past_one_fault() -> None:
 
 
 @pytest.mark.asyncio
+async def test_an_error_may_carry_a_code_and_headers_of_its_own() -> None:
+    """`x-should-retry` makes the SDK try a 409 no second time; codes have typed errors."""
+    fault = Fault(
+        "status",
+        status=409,
+        error_code="thread_continue_in_flight",
+        headers={"x-should-retry": "false"},
+    )
+    async with served(fault) as server, connect(server) as client:
+        with pytest.raises(anthropic.ConflictError) as caught:
+            await create(client.with_options(max_retries=2))
+        assert caught.value.error_code == "thread_continue_in_flight"
+        assert len(server.ledger.rows) == 1
+
+
+@pytest.mark.asyncio
 async def test_a_spend_cap_never_recovers() -> None:
     async with served(Fault("spend_cap", nth=2)) as server, connect(server) as client:
         await create(client)
@@ -168,8 +184,8 @@ async def test_a_cut_stream_told_its_client_what_the_ledger_holds() -> None:
             await read()
         [row] = server.ledger.rows
         assert (row.input_tokens, row.output_tokens) == (
-            seen[-1].input_tokens,
-            seen[-1].output_tokens,
+            seen["usage"].input_tokens,
+            seen["usage"].output_tokens,
         )
 
 
@@ -324,6 +340,30 @@ async def test_22_the_events_come_in_order_and_usage_is_cumulative() -> None:
         start, end = events[0].message.usage, events[-2].usage
         assert start.input_tokens == end.input_tokens
         assert (start.output_tokens, end.output_tokens > 1) == (1, True)
+
+
+@pytest.mark.asyncio
+@BOTH
+async def test_plain_servers_report_no_cache_fields(ask: Ask) -> None:
+    async with served(settings=Settings(cache=False)) as server, connect(server) as client:
+        usage = (await ask(client)).usage
+        assert usage.cache_creation_input_tokens is usage.cache_read_input_tokens is None
+        assert usage.input_tokens == server.ledger.rows[0].input_tokens > 0
+
+
+@pytest.mark.asyncio
+async def test_broken_connections_leave_no_noise_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What a rule broke is no bug of the application, and a log must not say so."""
+    kinds: Any = ("reset", "reset_after_headers", "cut")
+    faults = [Fault(kind, nth=number) for number, kind in enumerate(kinds, 1)]
+    async with served(*faults) as server, connect(server) as client:
+        for _ in faults:
+            with pytest.raises((anthropic.APIConnectionError, httpx2.TransportError)):
+                await stream(client)
+        assert len(server.ledger.rows) == 3
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
 
 
 @pytest.mark.asyncio

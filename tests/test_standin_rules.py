@@ -7,9 +7,12 @@ from typing import Any
 import anthropic
 import pytest
 from anthropic import AsyncAnthropic
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.testing.standin import Server, Settings, call, say, serve
 from orchestrator.testing.standin.answers import Answer
+from orchestrator.testing.standin.judge import judge
 
 OLD = "claude-haiku-4-5"
 NEW = "claude-sonnet-5"
@@ -72,6 +75,15 @@ def refused(name: str, message: str, status: int = 400, **body: Any) -> Any:
 PAIR = [user("go"), assistant(use("a"), use("b"))]
 MANUAL = {"type": "enabled", "budget_tokens": 1_024}
 EXAMPLE = {**TOOL, "input_schema": {"type": "object", "required": ["key"]}}
+
+TYPED = {
+    **TOOL,
+    "input_schema": {
+        "type": "object",
+        "properties": {"key": {"type": "string"}},
+        "additionalProperties": False,
+    },
+}
 
 REFUSED = [
     # 3, 4: roles and order
@@ -218,6 +230,37 @@ REFUSED = [
         "tools: 257 tools are available, the limit is 256",
         tools=[{**TOOL, "name": f"look{index}"} for index in range(257)],
     ),
+    refused(
+        "10 an input schema is needed",
+        "tools.0.custom.input_schema: Field required",
+        tools=[{"name": "look"}],
+    ),
+    refused(
+        "10 an example is an object",
+        "tools.0.custom.input_examples.0: is not of type 'object'",
+        tools=[{**EXAMPLE, "input_examples": ["x"]}],
+    ),
+    refused(
+        "10 an example has values of the declared types",
+        "tools.0.custom.input_examples.1: 'key' is not of type 'string'",
+        tools=[{**TYPED, "input_examples": [{"key": "x"}, {"key": 1}]}],
+    ),
+    refused(
+        "10 an example has no undeclared keys where none are allowed",
+        "tools.0.custom.input_examples.0: 'other' was unexpected",
+        tools=[{**TYPED, "input_examples": [{"other": "x"}]}],
+    ),
+    refused(
+        "10 a tool choice is of four kinds",
+        "tool_choice: Input should be 'auto', 'any', 'tool' or 'none'",
+        tools=[TOOL],
+        tool_choice={"type": "some"},
+    ),
+    refused(
+        "10 a tool choice needs tools",
+        "tool_choice may only be specified while providing tools.",
+        tool_choice={"type": "any"},
+    ),
     # 11: empty text
     refused(
         "11 no empty text",
@@ -329,6 +372,17 @@ REFUSED = [
         messages=[user(marked("hi", HOUR))],
         cache_control=SHORT,
     ),
+    refused(
+        "14 a lifetime is five minutes or an hour",
+        "messages.0.content.0.cache_control.ephemeral.ttl: Input should be '5m' or '1h'",
+        messages=[user(marked("hi", {"type": "ephemeral", "ttl": "2h"}))],
+    ),
+    refused(
+        "14 an automatic hour does not come after five minutes",
+        "cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m'",
+        system=[marked("Be brief.")],
+        cache_control=HOUR,
+    ),
     # 17: a warm-up
     refused(
         "17 a warm up does not stream",
@@ -367,7 +421,59 @@ REFUSED = [
         "messages.2: only `tool_result` blocks may follow a turn whose server tool calls are still",
         messages=[user("hi"), assistant(server_use("s"), use("a")), user(result("a"), "go on")],
     ),
-    # parameters
+    # parameters and shapes
+    refused(
+        "max_tokens is a number", "max_tokens: Input should be a valid integer", max_tokens="5"
+    ),
+    refused(
+        "max_tokens is not negative", "max_tokens: must be greater than or equal", max_tokens=-1
+    ),
+    refused(
+        "manual thinking has a budget",
+        "thinking.enabled.budget_tokens: Field required",
+        model=OLD,
+        thinking={"type": "enabled"},
+    ),
+    refused("messages are a list", "messages: Input should be a valid list", messages="hi"),
+    refused(
+        "content is text or blocks",
+        "messages.0.content: Field required",
+        messages=[{"role": "user"}],
+    ),
+    refused(
+        "blocks are objects",
+        "messages.0.content: Input should be a list of blocks",
+        messages=[{"role": "user", "content": ["hi"]}],
+    ),
+    refused(
+        "blocks are of known types",
+        "messages.0.content.0: Input tag 'song' found using 'type' does not match any",
+        messages=[user({"type": "song"})],
+    ),
+    refused(
+        "calls are the assistants",
+        "messages.0.content.0: Input tag 'tool_use' found using 'type' does not match any",
+        messages=[user(use("a"))],
+    ),
+    refused(
+        "text blocks have text", "messages: text: Field required", messages=[user({"type": "text"})]
+    ),
+    refused(
+        "call ids are plain",
+        "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+        messages=[user("go"), assistant(use("a b"))],
+    ),
+    refused(
+        "the system prompt is text",
+        "system.0.type: Input should be 'text'",
+        system=[{"type": "image"}],
+    ),
+    refused(
+        "a thread is created or continued",
+        "thread.type: Input should be 'create' or 'continue'",
+        betas="message-threads-2026-08-12",
+        thread={"type": "fork"},
+    ),
     refused("unknown parameters are refused", "colour: Extra inputs are not permitted", colour=1),
     refused(
         "a beta parameter needs its header",
@@ -405,9 +511,15 @@ def accepted(name: str, **body: Any) -> Any:
     return pytest.param(body, id=name.replace(" ", "-"))
 
 
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+
 ACCEPTED = [
     accepted("4 neighbours of one role are merged", messages=[user("a"), user("b")]),
     accepted("4 a system message at the end", messages=[user("hi"), system()]),
+    accepted(
+        "4 a system message after a server tools result",
+        messages=[user("hi"), assistant(server_use("s"), FOUND), system()],
+    ),
     accepted(
         "4 a system message before an answer",
         messages=[user("hi"), system(), assistant("x"), user("y")],
@@ -450,6 +562,82 @@ async def test_a_request_within_the_rules_is_answered(body: dict[str, Any]) -> N
         assert not server.ledger.rejected
 
 
+FIELDS = [
+    "cache_control",
+    "content",
+    "data",
+    "id",
+    "input",
+    "messages",
+    "name",
+    "role",
+    "signature",
+    "source",
+    "text",
+    "thinking",
+    "tool_use_id",
+    "ttl",
+    "type",
+]
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 5) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+PARAMETERS = [
+    "cache_control",
+    "compaction",
+    "context_management",
+    "max_tokens",
+    "messages",
+    "output_config",
+    "stream",
+    "system",
+    "thinking",
+    "thread",
+    "tool_choice",
+    "tools",
+]
+
+
+@given(st.dictionaries(st.sampled_from(PARAMETERS), json_values), st.booleans())
+def test_no_json_makes_the_rules_stumble(body: dict[str, Any], counting: bool) -> None:
+    """Whatever is sent gets a verdict: answered or refused, never a crash."""
+    whole = {"model": NEW, "max_tokens": 5, "messages": [user("hi")], **body}
+    betas = {"anthropic-beta": "compact-x,context-management-x,message-threads-x"}
+    verdict = judge(whole, betas, Settings(), counting=counting)
+    assert verdict.rejection is not None or verdict.prompt.tokens > 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{", "The request body is not valid JSON"),
+        (b"\xff", "The request body is not valid JSON"),
+        (b"[" * 100_000, "The request body is not valid JSON"),
+        (b"[]", "Input should be a valid dictionary"),
+        (b'{"max_tokens": 5, "messages": []}', "model: Field required"),
+        (b'{"max_tokens": 5, "model": "x"}', "messages: Field required"),
+        (b'{"messages": [], "model": "x"}', "max_tokens: Field required"),
+    ],
+    ids=["torn", "no UTF-8", "deep", "a list", "no model", "no messages", "no max_tokens"],
+)
+async def test_a_body_that_is_no_request_is_refused(data: bytes, message: str) -> None:
+    async with serve(lambda _: say("ok")) as server, connect(server) as client:
+        with pytest.raises(anthropic.BadRequestError, match=message):
+            await client.post("/v1/messages", cast_to=object, content=data)
+
+
+@pytest.mark.asyncio
+async def test_other_routes_are_not_found() -> None:
+    async with serve(lambda _: say("ok")) as server, connect(server) as client:
+        with pytest.raises(anthropic.NotFoundError):
+            await client.get("/v1/files", cast_to=object)
+
+
 @pytest.mark.asyncio
 async def test_1_a_key_in_either_form_and_the_version_are_needed() -> None:
     """Bearer (what the SDK sends) or x-api-key; without one 401, without the version 400."""
@@ -466,11 +654,12 @@ async def test_1_a_key_in_either_form_and_the_version_are_needed() -> None:
 
 @pytest.mark.asyncio
 async def test_2_a_body_over_the_limit_is_too_large() -> None:
-    settings = Settings(body_limit=1_000)
-    async with serve(lambda _: say("ok"), settings=settings) as server, connect(server) as client:
+    """32 MB; the answer comes although the body was not read, and the connection lives on."""
+    async with serve(lambda _: say("ok")) as server, connect(server) as client:
         with pytest.raises(anthropic.ContentTooLargeError, match="request_too_large"):
-            await ask(client, messages=[user("x" * 1_000)])
-    assert Settings().body_limit == 32 * 1024 * 1024
+            await ask(client, messages=[user("x" * 32 * 1024 * 1024)])
+        await ask(client)
+        assert [row.status for row in server.ledger.rows] == [413, 200]
 
 
 @pytest.mark.asyncio
@@ -591,6 +780,24 @@ async def test_20_a_compaction_is_one_signed_block_that_comes_first() -> None:
             with pytest.raises(anthropic.BadRequestError) as caught:
                 await ask(client, COMPACT, messages=messages)
             assert caught.value.error_code == code
+
+
+@pytest.mark.asyncio
+async def test_20_a_compaction_can_be_streamed() -> None:
+    async with serve(lambda _: say("It was about ships.")) as server, connect(server) as client:
+        messages: Any = [user("hi"), assistant("x"), user("y")]
+        async with client.beta.messages.stream(
+            model=NEW,
+            max_tokens=100,
+            messages=messages,
+            extra_body={"compaction": {"type": "summarize"}},
+            betas=["compact-2026-09-04"],
+        ) as stream:
+            done = await stream.get_final_message()
+        assert done.stop_reason == "compaction"
+        block = done.content[0].to_dict()
+        assert block["content"] == "It was about ships."
+        await ask(client, COMPACT, messages=[assistant(block), user("go on")])
 
 
 @pytest.mark.asyncio

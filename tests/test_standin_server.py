@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 import urllib.request
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anthropic
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
 
 from orchestrator.testing import standin
-from orchestrator.testing.standin import Server, Settings, say, serve, standin_process
+from orchestrator.testing.standin import Server, Settings, faults, say, serve, standin_process
 from orchestrator.testing.standin.answers import Answer
 from orchestrator.testing.standin.app import asks_for_summary
 from orchestrator.testing.standin.material import fact_line, lookup
@@ -49,9 +52,13 @@ async def test_a_thousand_requests_are_in_flight_at_once() -> None:
         await all_here.wait()
         return say("here")
 
-    async with serve(together) as server, connect(server) as client:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serve(together))
+        # Ten clients: the pool of a single one takes a time that grows with the square.
+        clients = [await stack.enter_async_context(connect(server)) for _ in range(10)]
         requests = (
-            client.messages.create(model=MODEL, max_tokens=5, messages=HI) for _ in range(everyone)
+            client.messages.create(model=MODEL, max_tokens=5, messages=HI, timeout=60)
+            for client in clients * (everyone // len(clients))
         )
         answers = await asyncio.gather(*requests)
         assert len(answers) == server.app.in_flight_peak == everyone
@@ -60,7 +67,9 @@ async def test_a_thousand_requests_are_in_flight_at_once() -> None:
 
 
 @pytest.mark.asyncio
-async def test_stopping_ends_what_is_still_being_answered() -> None:
+async def test_stopping_ends_what_is_still_being_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     waiting = asyncio.Event()
 
     async def never(_: Any) -> Answer:
@@ -75,6 +84,33 @@ async def test_stopping_ends_what_is_still_being_answered() -> None:
         await server.stop()
         with pytest.raises(anthropic.APIConnectionError):
             await task
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
+
+
+@pytest.mark.asyncio
+async def test_a_client_that_left_was_told_nothing() -> None:
+    arrived, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def held(_: Any) -> Answer:
+        arrived.set()
+        await may_answer.wait()
+        return say("too late")
+
+    async with serve(held) as server:
+        async with connect(server) as client:
+            request: Any = client.messages.create(model=MODEL, max_tokens=5, messages=HI)
+            task = asyncio.ensure_future(request)
+            await arrived.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        # A request over a new connection: the server has seen the old one close by then.
+        async with connect(server) as client:
+            may_answer.set()
+            await client.messages.create(model=MODEL, max_tokens=5, messages=HI)
+        first, second = server.ledger.rows
+        assert (first.error, first.output_tokens) == ("the client left", 0)
+        assert second.output_tokens > 0
 
 
 @pytest.mark.asyncio
@@ -136,7 +172,7 @@ def test_a_process_that_cannot_start_is_an_error() -> None:
 
 @pytest.mark.asyncio
 async def test_summary_requests_go_to_the_summarizer() -> None:
-    """By header, else by what is asked; without a summarizer the brain gets them."""
+    """By header, else by what is asked; with `None` for one the brain gets them too."""
 
     async def text(client: AsyncAnthropic, said: str, **headers: str) -> str:
         answer: Any = await client.messages.create(
@@ -155,6 +191,9 @@ async def test_summary_requests_go_to_the_summarizer() -> None:
         assert await text(client, wish, **{"x-outrider-purpose": "agent"}) == "brain"
         assert await text(client, "Summarize the repository.") == "brain"
     async with serve(lambda _: say("brain")) as server, connect(server) as client:
+        assert await text(client, wish) == "Summary of the work so far."
+    alone = serve(lambda _: say("brain"), summarizer=None)
+    async with alone as server, connect(server) as client:
         assert await text(client, wish) == "brain"
     assert asks_for_summary({"messages": [{"role": "user", "content": wish}]})
 
@@ -166,6 +205,25 @@ def test_material_is_the_same_everywhere_and_holds_one_fact() -> None:
     assert text.splitlines().count(fact_line("alpha/32")) == 1
     assert fact_line("alpha/32") not in text[:5_000] + text[-5_000:]
     assert len(lookup("plain")) == 8 * 1024
+
+
+@pytest.mark.asyncio
+async def test_the_example_in_the_documentation_works() -> None:
+    page = Path(__file__).parents[1] / "docs" / "stand-in.md"
+    code = page.read_text().partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(code, str(page), "exec"), names)  # noqa: S102
+    await names["test_a_lookup"]()
+
+
+def test_every_setting_fault_and_checklist_line_is_in_the_documentation() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "stand-in.md").read_text()
+    names = [field.name for field in dataclasses.fields(Settings)]
+    names += get_args(faults.Kind)
+    assert [name for name in names if f"`{name}`" not in page] == []
+    lines = set(re.findall(r"^\| (\d+)(?:–(\d+))? ", page, re.MULTILINE))
+    covered = {n for a, b in lines for n in range(int(a), int(b or a) + 1)}
+    assert covered == set(range(1, 24))
 
 
 def test_public_names_are_sorted_and_there() -> None:

@@ -42,7 +42,7 @@ async def ask(client: AsyncAnthropic, messages: Any, betas: str = "", **body: An
     model = fields.pop("model", BINDING)
     return await client.messages.create(
         model=model,
-        max_tokens=2_000,
+        max_tokens=fields.pop("max_tokens", 2_000),
         messages=messages,
         extra_body=fields,
         extra_headers={"anthropic-beta": betas} if betas else {},
@@ -237,6 +237,21 @@ async def test_another_models_thinking_is_left_out_without_an_error() -> None:
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("max_tokens", [4, 13, 20, 40, 60, 80])
+async def test_the_thinking_of_an_answer_cut_short_can_be_sent_back(max_tokens: int) -> None:
+    """Wherever `max_tokens` cut it, what came is complete."""
+    brain = thoughtful(lambda _: Answer([{"type": "text", "text": "word " * 99}]), redacted=True)
+    async with serve(brain) as server, connect(server) as client:
+        opening = {"role": "user", "content": "Go."}
+        answer = await ask(client, [opening], max_tokens=max_tokens)
+        assert answer.stop_reason == "max_tokens"
+        content = [block.model_dump(exclude_none=True) for block in answer.content]
+        more = {"role": "user", "content": "Go on."}
+        await ask(client, [opening, {"role": "assistant", "content": content}, more])
+        assert not server.ledger.rejected
+
+
+@pytest.mark.asyncio
 async def test_thinking_is_left_out_of_answers_where_it_is_off() -> None:
     async with serve(THINKING) as server, connect(server) as client:
         messages = [{"role": "user", "content": "Go."}]
@@ -245,6 +260,25 @@ async def test_thinking_is_left_out_of_answers_where_it_is_off() -> None:
         always = await ask(client, messages, model="claude-fable-5", thinking=None)
         assert always.content[0].type == "thinking"
         assert always.usage.output_tokens_details.thinking_tokens > 0
+
+
+@pytest.mark.asyncio
+async def test_thinking_streamed_is_thinking_given_whole() -> None:
+    """Deltas of thought and signature add up to the same signed blocks."""
+    async with serve(THINKING) as server, connect(server) as client:
+        messages: Any = [{"role": "user", "content": "Go."}]
+        whole = await ask(client, messages)
+        async with client.messages.stream(
+            model=BINDING,
+            max_tokens=2_000,
+            messages=messages,
+            thinking={"type": "adaptive"},
+            system="Be brief.",
+            tools=TOOLS,
+        ) as stream:
+            streamed = await stream.get_final_message()
+        assert streamed.to_dict()["content"] == whole.to_dict()["content"]
+        assert streamed.usage == whole.usage
 
 
 @pytest.mark.asyncio
