@@ -134,7 +134,7 @@ class Offloaded(Fact):
     ``entry``, ``block`` and ``key`` say what ``placeholder`` stands for now, and ``batch_end`` that
     it is the last of those that moved together."""
 
-    content = frozenset({"placeholder", "entry", "block", "key", "batch_end"})
+    content = frozenset({"placeholder", "entry", "block", "key", "batch_end", "facts"})
     event: Literal["offloaded"] = "offloaded"
     tool: str
     tool_use_id: str
@@ -146,6 +146,8 @@ class Offloaded(Fact):
     block: int | None = None
     key: str | None = None
     batch_end: bool = True
+    # At the end of a batch: all facts to keep word for word from now on.
+    facts: list[str] = []
 
 
 class OffloadFailed(Fact):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.agent import Agent
-from orchestrator.context.offload import OLD_PREVIEW_CHARS, Part, placeholder
+from orchestrator.context import facts
+from orchestrator.context.offload import Part, old_placeholder
 from orchestrator.events import Fact, Offloaded, OffloadFailed, OffloadReason
 from workspace import WorkspaceError
 
@@ -34,7 +35,7 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
                 chars=chars,
                 path=stored.path,
                 reason="input" if reason == "line" and part.key is not None else reason,
-                placeholder=placeholder(stored.path, part.text, reader, OLD_PREVIEW_CHARS),
+                placeholder=old_placeholder(stored.path, part.text, reader),
                 entry=part.entry,
                 block=part.block,
                 key=part.key,
@@ -42,5 +43,8 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
             )
         )
     if moved:
-        moved[-1] = moved[-1].model_copy(update={"batch_end": True})
+        # Once only a placeholder is left, a compaction finds no facts there any more.
+        found = facts.extract_from(part.text for part in parts[: len(moved)])
+        kept, _ = facts.merge(agent.state.facts, found)
+        moved[-1] = moved[-1].model_copy(update={"batch_end": True, "facts": kept})
     await agent.record(*moved, *failed)

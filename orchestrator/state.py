@@ -278,7 +278,9 @@ def _offload(state: State, event: ev.Offloaded) -> State:
     edited = history.with_block(old, event.block, block)
     messages = (*state.messages[: event.entry], edited, *state.messages[event.entry + 1 :])
     # Chains are made anew once for a batch; it is journalled as one, so its end never lacks.
-    return _edited(state, messages) if event.batch_end else replace(state, messages=messages)
+    if not event.batch_end:
+        return replace(state, messages=messages)
+    return _edited(replace(state, facts=tuple(event.facts)), messages)
 
 
 def _compact(state: State, event: ev.Compacted) -> State:

@@ -144,3 +144,9 @@ def test_a_mechanical_summary_is_bounded_and_takes_in_the_one_before() -> None:
     assert "earlier lines are in the archive" in text
     assert "step 199" in text
     assert len(text.splitlines()) < 70
+
+
+@pytest.mark.parametrize("unit", ["x", "a/", "1,", "a.b-", "1.1", "`", "$1", "2026-11-30", "中文"])
+def test_extraction_is_linear_in_the_text(unit: str) -> None:
+    """A megabyte without a space is looked through in one pass; a quadratic rule would not end."""
+    assert facts.extract_from([unit * (1_000_000 // len(unit))]) is not None

@@ -22,27 +22,35 @@ _RULE = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:[.!?](?!\s|$)[^.!?。！？\n]*)*[.!?。！？]?")
 
-_SHAPES = tuple(
+# Words are what stands between spaces, quotes, brackets and Chinese text. Only words of bounded length
+# are looked into, and every quantifier elsewhere is bounded: a megabyte without a space costs no more
+# than one with.
+_BETWEEN_WORDS = re.compile(r"[\s\"'`<>|,;()\[\]{}*\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
+_PROMISING = re.compile(r"[\d/]")
+_WORD_SHAPES = re.compile(
+    r"""
+      https?://\S+
+    | (?:[\w.@+~-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7}:\d+     # path:line
+    | \.{0,2}/?(?:[\w.@+~-]+/)+[\w.@+-]+\.\w{1,8}                # a path with an extension
+    | [0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}        # UUID
+    | (?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}             # hash
+    | [A-Z][A-Z0-9]{1,9}-\d{1,8}                                 # KEY-123
+    | \#\d{2,8}
+    | [A-Za-z]+[_-](?=[\w-]*\d)[\w-]{2,40}                       # order_77x
+    | v?\d+(?:\.\d+){2,}(?:[-+][\w.]+)? | v\d+(?:\.\d+)+        # version
+    """,
+    re.VERBOSE,
+)
+_PHRASES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"https?://[^\s<>\"'`)\]}，。]+",
-        # path:line, then plain paths with an extension
-        r"(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]{1,8}:\d+\b",
-        r"(?:[\w.@+-]+/)+[\w.@+-]+\.\w{1,8}\b",
-        # ids: UUIDs, hashes, KEY-123, and identifiers that mix letters and digits
-        r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b",
-        r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b",
-        r"\b[A-Z][A-Z0-9]{1,9}-\d{1,8}\b",
-        r"\b[A-Za-z][A-Za-z]*[_-](?=[\w-]*\d)[\w-]{3,40}\b",
-        r"#\d{2,8}\b",
-        # amounts, dates, versions
-        r"(?:[$€£¥]|USD |EUR |CNY )\s?\d[\d,]*(?:\.\d+)?(?:\s?(?:[kKmMbB]n?|万|亿))?",
-        r"\b\d[\d,]*(?:\.\d+)?\s?(?:%|ms|s|KB|MB|GB|TB|tokens|元|万元|亿元|美元)(?![\w])",
-        r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?",
+        r"(?:[$€£¥]|USD |EUR |CNY )\s?\d[\d,]{0,15}(?:\.\d{1,6})?(?:\s?(?:[kKmM](?!\w)|[bB]n|万|亿))?",
+        r"(?<![\w.,])\d[\d,]{0,15}(?:\.\d{1,6})?\s?"
+        r"(?:%|(?:ms|s|KB|MB|GB|TB|tokens)(?!\w)|元|万元|亿元|美元)",
+        r"(?<!\d)\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?(?!\d)",
         r"\d{4}年\d{1,2}月(?:\d{1,2}日)?",
-        r"\bv?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?\b|\bv\d+(?:\.\d+)+\b",
-        # quoted names
-        r"`[^`\n]{2,80}`|「[^」\n]{1,60}」|《[^》\n]{1,60}》",
+        r"`[^`\n]{2,80}`",
+        r"「[^」\n]{1,60}」|《[^》\n]{1,60}》",
     )
 )
 
@@ -58,6 +66,14 @@ def extract(messages: Iterable[Message]) -> list[str]:
             shapes.update(_in_text(_text(block)))
     ranked = [shape for shape, _ in shapes.most_common()]
     return [*rules, *(s for s in ranked if s not in rules)]
+
+
+def extract_from(texts: Iterable[str]) -> list[str]:
+    """The facts of texts that nobody said: tool results and inputs. No user's rules are in them."""
+    shapes: Counter[str] = Counter()
+    for text in texts:
+        shapes.update(_in_text(text))
+    return [shape for shape, _ in shapes.most_common()]
 
 
 def user_rules(text: str) -> list[str]:
@@ -80,9 +96,12 @@ def render(facts: Sequence[str]) -> str:
 
 
 def _in_text(text: str) -> set[str]:
-    found: set[str] = set()
-    for shape in _SHAPES:
-        found.update(m[0].rstrip(".,;:") for m in shape.finditer(text) if len(m[0]) <= _LONGEST)
+    found = {match[0] for shape in _PHRASES for match in shape.finditer(text)}
+    for word in _BETWEEN_WORDS.split(text):
+        if len(word) <= _LONGEST and _PROMISING.search(word):
+            bare = word.strip(".,:!?")
+            if _WORD_SHAPES.fullmatch(bare):
+                found.add(bare)
     return found
 
 

@@ -9,13 +9,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from orchestrator.context import facts
 from orchestrator.context.history import Entry, unit_starts
 from orchestrator.messages import Block, text_of
 
 PLACEHOLDER_CHARS = 900
 _PREVIEW_CHARS = 260
 # What is left in old history is only to be recognised: less of it is shown.
-OLD_PREVIEW_CHARS = 100
+_OLD_PREVIEW_CHARS = 100
+_NAMED_CHARS = 160
 # Smaller parts stay: their placeholder would be no smaller.
 LEAST_PART_CHARS = 1_500
 _FIRST_LINE = "[offloaded {path} · {chars:,} characters, {lines:,} lines · preview, not the whole]"
@@ -31,19 +33,33 @@ def line_count(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n") and bool(text))
 
 
-def placeholder(path: str, text: str, reader: str, preview_chars: int = _PREVIEW_CHARS) -> str:
-    """What stands in the history for ``text``: where it is, how large, its ends, how to read it.
-
-    ``reader`` is the name of the tool that the agent reads it back with, ``preview_chars`` how much
-    is shown of each end. At most `PLACEHOLDER_CHARS` characters for any text.
+def placeholder(path: str, text: str, reader: str) -> str:
+    """What stands in the history for ``text`` from its birth on: where it is, how large, its ends,
+    how to read it back. ``reader`` is the name of the tool that the agent does that with. At most
+    `PLACEHOLDER_CHARS` characters for any text.
     """
+    return _placeholder(path, text, reader, _PREVIEW_CHARS, "")
+
+
+def old_placeholder(path: str, text: str, reader: str) -> str:
+    """`placeholder` for what the agent has seen whole before: less of its ends, but the facts in it
+    by name, since the agent may remember them."""
+    named = ""
+    for fact in facts.extract_from([text]):
+        if len(named) + len(fact) > _NAMED_CHARS:
+            break
+        named += f"{', ' if named else 'names: '}{fact}"
+    return _placeholder(path, text, reader, _OLD_PREVIEW_CHARS, named)
+
+
+def _placeholder(path: str, text: str, reader: str, preview_chars: int, named: str) -> str:
     first = _FIRST_LINE.format(path=path, chars=len(text), lines=line_count(text))
-    call = _read_call(reader, path)
-    room = PLACEHOLDER_CHARS - len(first) - len(call) - len("\nbegins: \n…\nends: \n")
+    last = "\n".join(part for part in (named, _read_call(reader, path)) if part)
+    room = PLACEHOLDER_CHARS - len(first) - len(last) - len("\nbegins: \n…\nends: \n")
     preview = max(0, min(preview_chars, room // 2))
     head = _one_line(text[: preview * 2])[:preview]
     tail = _one_line(text[-preview * 2 :] if preview else "")[-preview:] if preview else ""
-    return f"{first}\nbegins: {head}\n…\nends: {tail}\n{call}"
+    return f"{first}\nbegins: {head}\n…\nends: {tail}\n{last}"
 
 
 def _read_call(reader: str, path: str) -> str:
