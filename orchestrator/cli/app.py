@@ -1,0 +1,75 @@
+"""The commands of ``outrider``, and what surrounds every one of them."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import agents, config, doctor, exits, log, running, runs, tokens
+
+# rich_markup_mode: rich's help pages cost more CPU than everything else that --help does.
+app = typer.Typer(
+    name="outrider",
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(running.run)
+app.command("runs")(runs.runs)
+app.command("tokens")(tokens.tokens)
+app.command("log")(log.log)
+app.add_typer(agents.app, name="agents")
+app.add_typer(config.app, name="config")
+app.command("doctor")(doctor.doctor)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"outrider {version('outrider')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _outrider(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Run long tasks with language-model agents, and see what every one of them did.
+
+    \b
+    Examples:
+      outrider run "Survey this repository" --model rehearsal
+      outrider tokens latest
+      outrider run --help
+    """
+
+
+def main() -> int:
+    """Run the command line in `sys.argv`; returns the exit code."""
+    _take_any_text()
+    try:
+        command = typer.main.get_command(app)
+        code = command.main(sys.argv[1:] or ["--help"], "outrider", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        exits.forget_stdout()
+        return exits.FAILED
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    # The one place where whatever happened is told.
+    except Exception as error:  # noqa: BLE001
+        return exits.explain(error)
+    return code if isinstance(code, int) else exits.FINISHED
+
+
+def _take_any_text() -> None:
+    """Models and file names bring characters that a terminal's encoding may not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

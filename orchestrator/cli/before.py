@@ -1,0 +1,67 @@
+"""What is looked at before a run: its task, its model, and what the project brings with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from orchestrator.cli.exits import say
+from orchestrator.compose import MODEL_ALIASES
+from orchestrator.config import PROJECT_FILE, Configured, Settings
+from orchestrator.errors import ConfigError
+from orchestrator.progress import inert
+from orchestrator.rundir import new_run_id
+from subagents import Problem, discover, load
+
+# Problems of definition files that are shown before a run; `agents check` shows all of them.
+_SHOWN_PROBLEMS = 10
+# Settings with which a project's own file decides what code runs or who gets the key.
+_TRUSTING = ("base_url", "tools")
+
+
+def read_task(text: str) -> str:
+    """The task; ``-`` stands for standard input."""
+    return sys.stdin.buffer.read().decode(errors="replace") if text == "-" else text
+
+
+def new_id() -> str:
+    return new_run_id(datetime.now(UTC))
+
+
+def model_named(name: str | None, settings: Settings) -> str | None:
+    """The model that a setting names, through the aliases that definitions use too."""
+    return None if name is None else {**MODEL_ALIASES, **settings.models}.get(name.casefold(), name)
+
+
+def check_definitions(root: Path, settings: Settings) -> None:
+    """Say what is wrong with definition files.
+
+    Raises `ConfigError` for errors in those that were named: they are wanted.
+    """
+    named = [p for p in load(*settings.agents).problems if p.severity == "error"]
+    if named or not settings.quiet:
+        _show(discover(root, settings.agents).problems)
+    if named:
+        raise ConfigError(f"{named[0].path} gives no definition; nothing was run")
+
+
+def _show(problems: Sequence[Problem]) -> None:
+    worth = [problem for problem in problems if problem.severity != "info"]
+    for problem in worth[:_SHOWN_PROBLEMS]:
+        typer.echo(inert(str(problem)), err=True)
+    if len(worth) > _SHOWN_PROBLEMS:
+        typer.echo(f"… and {len(worth) - _SHOWN_PROBLEMS} more: outrider agents check", err=True)
+
+
+def note_trust(configured: Configured) -> None:
+    """A folder from elsewhere may bring settings that run its code or receive the key: say so, also
+    where the same file asks for quiet."""
+    for name in _TRUSTING:
+        if configured.origin(name) == PROJECT_FILE:
+            value = getattr(configured.settings, name)
+            shown = value if isinstance(value, str) else ", ".join(value)
+            say(f"{name} is set by {PROJECT_FILE}: {shown}")

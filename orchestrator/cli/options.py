@@ -1,0 +1,125 @@
+"""Options and arguments that the commands share. Values are checked in `orchestrator.config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Root = Annotated[
+    Path,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        envvar="OUTRIDER_ROOT",
+        exists=True,
+        file_okay=False,
+        help="The workspace folder.",
+    ),
+]
+Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or: latest.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+# ── of `run` ──
+
+Task = Annotated[str, typer.Argument(metavar="TASK", help="What to do; - reads standard input.")]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A model or alias; rehearsal needs no key and no network."),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="A server that speaks the Messages API.")
+]
+Agents = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATH", help="Definition file or folder, before others; repeatable."),
+]
+Agent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="The definition that the main agent runs as.")
+]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE:NAME",
+        help="A function, or list of functions, for agents to call; repeatable.",
+    ),
+]
+Memory = Annotated[
+    bool | None,
+    typer.Option(
+        "--memory/--no-memory",
+        show_default=False,
+        help="Show the main agent the memory file and project instructions (default: yes).",
+    ),
+]
+CompactAt = Annotated[
+    str | None,
+    typer.Option(metavar="SHARE", help="Summarise history at this share of the window, as 0.8."),
+]
+Compaction = Annotated[
+    bool | None,
+    typer.Option(
+        "--compaction/--no-compaction",
+        show_default=False,
+        help="Whether history is summarised when it grows large (default: yes).",
+    ),
+]
+OffloadAt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CHARS|never", help="Move tool results over so many characters to files (5000)."
+    ),
+]
+Window = Annotated[
+    str | None, typer.Option(metavar="TOKENS", help="Working window; at most the model's own.")
+]
+KeepTurns = Annotated[
+    str | None, typer.Option(metavar="N", help="Newest turns that stay whole in a summary (8).")
+]
+SummaryModel = Annotated[
+    str | None, typer.Option(metavar="NAME|rules", help="Who writes summaries; rules: no model.")
+]
+MaxTokens = Annotated[str | None, typer.Option(metavar="N", help="Tokens of the whole run (none).")]
+MaxCost = Annotated[
+    str | None, typer.Option(metavar="USD", help="Cost of the whole run in USD (none).")
+]
+MaxTurns = Annotated[str | None, typer.Option(metavar="N|none", help="Turns of each agent (200).")]
+MaxSeconds = Annotated[
+    str | None, typer.Option(metavar="N", help="Seconds for the whole run (none).")
+]
+MaxAgents = Annotated[
+    str | None, typer.Option(metavar="N|none", help="Subagents of the whole run (200).")
+]
+Concurrency = Annotated[
+    str | None, typer.Option(metavar="N|none", help="Model calls at the same time (8).")
+]
+Depth = Annotated[
+    str | None, typer.Option(metavar="N|none", help="How deep subagents may spawn (2); 0: none.")
+]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RULE",
+        help="read(PATTERN), write(PATTERN) or a tool's name, to take away; repeatable.",
+    ),
+]
+OutputFormat = Annotated[
+    str | None,
+    typer.Option(metavar="text|json|stream-json", help="What goes to stdout (text)."),
+]
+Quiet = Annotated[
+    bool | None,
+    typer.Option("--quiet", help="No progress and no summary on stderr.", show_default=False),
+]
+LogContent = Annotated[
+    bool | None,
+    typer.Option(
+        "--log-content", help="Log the texts of prompts, tools and replies.", show_default=False
+    ),
+]
+RunId = Annotated[
+    str | None, typer.Option(metavar="ID", help="A name for the run instead of one by time.")
+]

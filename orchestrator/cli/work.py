@@ -1,0 +1,132 @@
+"""One run of the command line: carried out until it ends or a signal stops it, then told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TextIO
+
+import anyio
+
+from orchestrator.agent import Observe
+from orchestrator.cli import exits, output
+from orchestrator.cli.before import model_named
+from orchestrator.cli.exits import say
+from orchestrator.cli.output import Stream
+from orchestrator.cli.signals import Outcome, until_signal
+from orchestrator.cli.usertools import load_tools
+from orchestrator.cli.watching import harmless
+from orchestrator.config import Settings
+from orchestrator.errors import JournalError
+from orchestrator.journal import read_records
+from orchestrator.progress import LiveTree, PlainLines
+from orchestrator.readings import summarise
+from orchestrator.report import Report
+from orchestrator.run import call_price, run
+from orchestrator.rundir import RunDir
+
+
+@dataclass
+class Work:
+    """A run as it was asked for. ``stdout`` is kept from the start: meanwhile it is redirected."""
+
+    task: str
+    root: Path
+    run_id: str
+    settings: Settings
+    stdout: TextIO
+    stream: Stream | None = field(default=None, init=False)
+
+    async def carry_out(self, progress: LiveTree | PlainLines | None) -> Outcome[Report]:
+        async def work(scope: anyio.CancelScope) -> Report:
+            return await self._run(self._observers(progress, scope.cancel))
+
+        at_once = (lambda: None) if progress is None else progress.drop
+        return await until_signal(work, noted=self._noted, at_once=at_once)
+
+    def _observers(self, progress: Observe | None, gone: Callable[[], None]) -> list[Observe]:
+        observers = [] if progress is None else [harmless(progress)]
+        if self.settings.output_format == "stream-json":
+            content = self.settings.log_content
+            self.stream = Stream(self.stdout, self.run_id, with_content=content, gone=gone)
+            observers.append(self.stream)
+        return observers
+
+    async def _run(self, observers: Sequence[Observe]) -> Report:
+        settings, context = self.settings, self.settings.context()
+        summaries = model_named(context.summary_model, settings)
+        return await run(
+            self.task,
+            model=model_named(settings.model, settings),
+            base_url=settings.base_url,
+            root=self.root,
+            tools=load_tools(settings.tools),
+            agents=settings.agents,
+            agent=settings.agent,
+            limits=settings.limits(),
+            context=replace(context, summary_model=summaries),
+            permissions=settings.permissions(),
+            memory=settings.memory,
+            run_id=self.run_id,
+            model_aliases=settings.models,
+            log_content=settings.log_content,
+            observers=observers,
+        )
+
+    def _noted(self, number: int) -> None:
+        if not self.settings.quiet:
+            say("stopping; once more stops at once")
+
+    def tell(self, outcome: Outcome[Report]) -> int:
+        """Print the result, and what a person should know; returns the exit code."""
+        if outcome.error is not None:
+            exits.explain(outcome.error)
+        if outcome.result is None:
+            return self._tell_stopped(outcome.signal)
+        report = outcome.result
+        self._print(report)
+        if not self.settings.quiet:
+            say("\n  ".join(output.summary(report, self.root)))
+        elif report.status in ("failed", "empty"):
+            say(output.ending(report))
+        return exits.code_of(report.status, report.reason)
+
+    def _tell_stopped(self, number: int | None) -> int:
+        run_dir = RunDir(self.root, self.run_id)
+        report = _report_of_stopped(run_dir)
+        if report is not None:
+            self._print(report)
+        is_kept = report is not None and report.agents
+        kept = output.kept(run_dir, self.root) if is_kept else ["nothing was run yet"]
+        why = "cancelled" if number is not None else "stopped: nobody reads the output any more"
+        say("\n  ".join([f"{why}; {kept[0]}", *kept[1:]]))
+        return exits.FAILED if number is None else exits.SIGNALLED + number
+
+    def _print(self, report: Report) -> None:
+        if self.stream is not None:
+            self.stream.end(report)
+        else:
+            output.print_report(report, self.settings.output_format)
+
+
+def _report_of_stopped(run_dir: RunDir) -> Report | None:
+    """What the journal says of a run that was stopped before it could report."""
+    try:
+        found = summarise(read_records(run_dir.journal), run_dir.run_id, call_price)
+    except JournalError:
+        return None
+    return Report(
+        run_id=run_dir.run_id,
+        status="cancelled",
+        reason="cancelled",
+        conclusion="",
+        conclusion_path=None,
+        artifacts=(),
+        usage=found.usage,
+        cost_usd=found.cost_usd,
+        seconds=found.seconds,
+        log=run_dir.shown(run_dir.log),
+        resume=f"outrider resume {run_dir.run_id}",
+        agents=found.agents,
+    )

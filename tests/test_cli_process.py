@@ -1,0 +1,238 @@
+"""``outrider`` as a process: start-up, exit codes, what is on stdout, signals, broken pipes.
+
+`Cli` runs a command inside the test's process, `outrider` as one of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli import main
+from orchestrator.cli.exits import explain
+from orchestrator.errors import JournalError
+
+OUTRIDER = (sys.executable, "-m", "orchestrator")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Ran]
+
+
+def clean_environment(home: Path, **more: str) -> dict[str, str]:
+    """An environment without keys and settings of the person who runs the tests."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OUTRIDER_", "ANTHROPIC_"))}
+    return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), **more}
+
+
+def outrider(root: Path, *arguments: str, **more: str) -> Ran:
+    """Run the command as a process, in ``root``."""
+    done = subprocess.run(
+        [*OUTRIDER, *arguments],
+        cwd=root,
+        env=clean_environment(root.parent, **more),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A workspace with something in it."""
+    workspace = tmp_path / "ws"
+    for part in ("alpha", "beta"):
+        (workspace / part).mkdir(parents=True)
+        text = f'"""Holds {part}."""\n\n# TODO: finish {part}\n\ndef {part}(): ...\n'
+        (workspace / part / f"{part}.py").write_text(text)
+    return workspace
+
+
+@pytest.fixture
+def cli(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run a command inside this process, in ``root``: quick, for what needs no process."""
+    for name in list(os.environ):
+        if name.startswith(("OUTRIDER_", "ANTHROPIC_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root.parent / ".config"))
+    monkeypatch.chdir(root)
+
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
+        capsys.readouterr()
+        code = main()
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+# ── start-up ──
+
+HEAVY = (
+    *("anthropic", "httpx2", "mcp", "structlog", "genai_prices", "yaml", "rich", "anyio"),
+    "pydantic_settings",
+)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"]])
+def test_help_imports_none_of_the_heavy_libraries(root: Path, arguments: list[str]) -> None:
+    # typer itself needs pydantic to describe a command's options, but not for the first page.
+    heavy = [*HEAVY, "pydantic"] if arguments == ["--help"] else HEAVY
+    code = (
+        "import sys\nfrom orchestrator.cli import main\n"
+        f"sys.argv = ['outrider', *{arguments!r}]\nmain()\n"
+        f"print('LOADED', sorted(set({heavy!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=root,
+        env=clean_environment(root.parent),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_version_and_help_and_no_argument_at_all(root: Path) -> None:
+    assert outrider(root, "--version").out.startswith("outrider 0.")
+    bare, asked = outrider(root), outrider(root, "--help")
+    assert bare == asked
+    assert bare.code == 0
+    assert bare.err == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("run", "runs", "tokens", "log", "doctor"),
+        *("agents list", "agents show", "agents check", "config show"),
+    ],
+)
+def test_every_command_has_examples_in_its_help(cli: Cli, command: str) -> None:
+    shown = cli(*command.split(), "--help")
+    assert shown.code == 0
+    examples = shown.out.partition("Examples:")[2].partition("Options:")[0]
+    assert examples.count("outrider ") >= 2
+
+
+# ── wrong usage ──
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rum"], "outrider: no such command 'rum'. Did you mean 'run'? (see: outrider --help)\n"),
+        (["run"], "outrider: missing argument 'TASK' (see: outrider run --help)\n"),
+        (["agents"], "outrider: missing command (see: outrider agents --help)\n"),
+        (["runs", "--nope"], "outrider: no such option: --nope (see: outrider runs --help)\n"),
+        (["tokens", "x", "--root", "/nope"], "outrider: invalid value for '--root'"),
+        (["tokens", "latest"], "outrider: no run is recorded in "),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(
+    cli: Cli, arguments: list[str], said: str
+) -> None:
+    """H3."""
+    ran = cli(*arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(said)
+    assert ran.err.count("\n") == 1
+
+
+def test_an_unexpected_error_is_one_sentence_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """H3: no traceback; and of a group of errors, the one that is ours is told."""
+    assert explain(RuntimeError("odd\n\x1b[2Jthing")) == 1
+    assert capsys.readouterr().err == (
+        "outrider: unexpected RuntimeError: odd thing (OUTRIDER_DEBUG=1 shows where)\n"
+    )
+    group = ExceptionGroup("", [ValueError("x"), ExceptionGroup("", [JournalError("disk full")])])
+    assert explain(group) == 1
+    assert capsys.readouterr().err == "outrider: disk full\n"
+    assert explain(PermissionError(13, "Permission denied", "/x")) == 1
+    assert capsys.readouterr().err == "outrider: Permission denied: /x\n"
+
+
+def test_debug_shows_the_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_DEBUG", "1")
+    explain(RuntimeError("odd"))
+    assert "RuntimeError: odd\n" in capsys.readouterr().err
+
+
+# ── pipes and signals ──
+
+
+def test_a_reader_that_goes_away_is_no_error_to_read(root: Path) -> None:
+    """H3: `outrider log | head` prints no traceback."""
+    assert outrider(root, "run", "look", "--model", "rehearsal", "--quiet").code == 0
+    for json in ([], ["--json"]):
+        with subprocess.Popen(
+            [*OUTRIDER, "log", "latest", *json],
+            cwd=root,
+            env=clean_environment(root.parent),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+
+
+STUBBORN = """
+import anyio, signal, sys
+from orchestrator.cli.signals import until_signal
+
+async def work(scope):
+    with anyio.CancelScope(shield=True):
+        print("at work", flush=True)
+        await anyio.sleep_forever()
+
+def noted(number):
+    print("noted", number, flush=True)
+
+def at_once():
+    print("at once", flush=True)
+
+async def both():
+    await until_signal(work, noted=noted, at_once=at_once)
+
+anyio.run(both)
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_second_signal_stops_at_once(name: str, code: int) -> None:
+    """H2, for now: the first cancels, the second one does not wait for what refuses to end."""
+    import signal
+
+    number = getattr(signal, name)
+    with subprocess.Popen(
+        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at work\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == f"noted {int(number)}\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == "at once\n"
+        assert process.wait(30) == code
