@@ -16,6 +16,7 @@ from orchestrator.context import history, offload
 from orchestrator.context.compaction import pinned, render
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
+from orchestrator.context.overflow import is_input_plus_output_overflow
 from orchestrator.context.policy import Context, Level
 from orchestrator.context.request import Place, newest_place
 from orchestrator.ledger import Ledger
@@ -252,7 +253,9 @@ def _fail(state: State, event: ev.ModelFailed) -> State:
     if event.purpose == "summary" or event.retry_in_ms is not None:
         return state
     if event.kind == "overflow":
-        return replace(state, overflowed=True, overflows=state.overflows + 1)
+        # "input + max_tokens": less output is asked for first, by the window that the error named.
+        lower = is_input_plus_output_overflow(event.message) and not state.overflows
+        return replace(state, overflowed=not lower, overflows=state.overflows + 1)
     return replace(state, failure=event)
 
 
