@@ -96,7 +96,7 @@ class _Summariser:
         state = self._agent.state
         room = transcript_room(state)
         parts = compaction.halves(entries) if depth < compaction.MAX_DEPTH else None
-        if parts is None or len(compaction.transcript(entries, previous)) <= room:
+        if parts is None or compaction.fitting_transcript(entries, previous, room) is not None:
             model = state.settings.summary_model
             request = transcript_request(state, entries, previous, run_id=self._run_id, model=model)
             text = await self._ask(request)

@@ -57,11 +57,16 @@ def child_id(parent_id: str, agent_type: str, turn: int, index: int, tool_use_id
     return f"{agent_type[:40]}-{digest}"
 
 
+def resolved(name: str, aliases: Mapping[str, str]) -> str:
+    """A model's name through the aliases, in any case."""
+    return aliases.get(name.casefold(), name)
+
+
 def model_name(definition: Definition, parent_model: str, aliases: Mapping[str, str]) -> str:
     """The model that a definition asks for, through the aliases; the parent's where it names none."""
     if definition.inherits_model or definition.model is None:
         return parent_model
-    return aliases.get(definition.model.casefold(), definition.model)
+    return resolved(definition.model, aliases)
 
 
 def system_of(definition: Definition, around: Surroundings) -> list[Block]:

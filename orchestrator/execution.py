@@ -31,9 +31,20 @@ Uses = Sequence[tuple[int, Block]]
 async def call_tools(agent: Agent, uses: Uses) -> None:
     """Run the calls at the same time; the results keep the order of the calls."""
     await agent.record(*(ToolStarted(tool=u["name"], tool_use_id=u["id"]) for _, u in uses))
+    failures: list[JournalError] = []
+
+    async def call(index: int, use: Block) -> None:
+        try:
+            await _call(agent, index, use)
+        except JournalError as error:
+            failures.append(error)
+            group.cancel_scope.cancel()
+
     async with anyio.create_task_group() as group:
         for index, use in uses:
-            group.start_soon(_call, agent, index, use)
+            group.start_soon(call, index, use)
+    if failures:
+        raise failures[0]  # carried past the group, which would wrap it
 
 
 async def refuse(agent: Agent, uses: Uses, why: str) -> None:

@@ -481,7 +481,7 @@ _ADVICE = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that its folder exists and is writable",
     sqlite3.SQLITE_BUSY: "another program holds it locked: close that, then resume the run",
     sqlite3.SQLITE_LOCKED: "another program holds it locked: close that, then resume the run",
-    sqlite3.SQLITE_CORRUPT: "it is damaged: keep a copy and see what `outrider audit` can read",
+    sqlite3.SQLITE_CORRUPT: "it is damaged: keep a copy; `outrider log` shows what can be read",
     sqlite3.SQLITE_NOTADB: "it is no journal: move that file away or name another run",
 }
 # Errors of reading that say nothing about the file itself.

@@ -55,16 +55,16 @@ class Report:
         }
 
 
-def report_of(summary: RunSummary, run_dir: RunDir, main: State) -> Report:
-    """The report of a run whose main agent has ended."""
-    ended, failure = main.ended, main.failure
-    assert ended is not None, "a run has a report once its main agent has ended"
+def report_of(summary: RunSummary, run_dir: RunDir, main: State | None = None) -> Report:
+    """The report of a run. Without the end of its main agent the run was stopped from outside."""
+    ended = main.ended if main is not None else None
+    failure = main.failure if main is not None else None
     return Report(
         run_id=run_dir.run_id,
-        status=ended.status,
-        reason=ended.reason,
-        conclusion=ended.conclusion,
-        conclusion_path=ended.path,
+        status="cancelled" if ended is None else ended.status,
+        reason="cancelled" if ended is None else ended.reason,
+        conclusion="" if ended is None else ended.conclusion,
+        conclusion_path=None if ended is None else ended.path,
         artifacts=(),
         usage=summary.usage,
         cost_usd=summary.cost_usd,

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,21 @@ from anyio.to_thread import run_sync
 from orchestrator import compose
 from orchestrator.agent import Agent, Observe, Seams
 from orchestrator.budget import Limits
-from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL
-from orchestrator.context.policy import Context
+from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, resolved
+from orchestrator.context.policy import Context, working_window
 from orchestrator.errors import ConfigError, NoModelChosen
 from orchestrator.events import Record, RunEnded
 from orchestrator.journal import open_journal
 from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
 from orchestrator.loop import run_agent
-from orchestrator.model import Model
+from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Permissions
 from orchestrator.prices import cost_usd
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir, check_run_id, new_run_id
-from orchestrator.team import Options, Team
+from orchestrator.team import Options, Team, described
 from orchestrator.tools import Tool, by_name
 from subagents import Definition, Loaded, discover
 
@@ -83,49 +84,69 @@ async def run(
     Raises `ConfigError` before anything is run, `JournalError` when the run cannot be recorded. A
     run that fails is a `Report` with its status.
     """
-    chosen, name = _model_of(model, base_url)
+    aliases = {**MODEL_ALIASES, **(model_aliases or {})}
+    settings = context or Context()
+    if settings.summary_model is not None:
+        settings = replace(settings, summary_model=resolved(settings.summary_model, aliases))
     folder = await run_sync(_workspace, root)
     if not task.strip():
         raise ConfigError("the task is empty: say what to do")
     definitions = await run_sync(discover, folder, tuple(agents))
-    options = Options(
-        task=task,
-        root=folder,
-        model=chosen,
-        model_name=name,
-        run_id=new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id),
-        main=MAIN if agent is None else _main_of(definitions, agent),
-        tools=by_name(tools),
-        definitions=definitions,
-        limits=limits or Limits(),
-        context=context or Context(),
-        permissions=permissions or Permissions(),
-        memory=memory,
-        aliases={**MODEL_ALIASES, **(model_aliases or {})},
-        log_content=log_content,
-        observers=observers,
-    )
+    given = model if model is None or isinstance(model, Model) else resolved(model, aliases)
+    async with _opened(given, base_url) as (chosen, name):
+        facts = await described(chosen, name)
+        _check_window(settings, name, facts)
+        return await start(
+            Options(
+                task=task,
+                root=folder,
+                model=chosen,
+                model_name=name,
+                run_id=new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id),
+                main=MAIN if agent is None else _main_of(definitions, agent),
+                tools=by_name(tools),
+                definitions=definitions,
+                limits=limits or Limits(),
+                context=settings,
+                permissions=permissions or Permissions(),
+                memory=memory,
+                main_facts=facts,
+                aliases=aliases,
+                log_content=log_content,
+                observers=observers,
+            )
+        )
+
+
+def _check_window(settings: Context, model: str, facts: ModelFacts) -> None:
     try:
-        return await start(options)
-    finally:
-        if chosen is not model and (close := getattr(chosen, "aclose", None)) is not None:
-            with anyio.CancelScope(shield=True):
-                await close()
+        working_window(settings, compose.window_of(model, facts))
+    except ValueError as error:
+        raise ConfigError(f"{model}: {error}") from None
 
 
-def _model_of(model: str | Model | None, base_url: str | None) -> tuple[Model, str]:
-    """The model and its name. Raises `NoModelChosen`."""
-    if model is not None and not isinstance(model, str):
-        return model, getattr(model, "name", "scripted")
-    if model == REHEARSAL:
+@asynccontextmanager
+async def _opened(
+    model: str | Model | None, base_url: str | None
+) -> AsyncIterator[tuple[Model, str]]:
+    """The model and its name; a client that was made here is closed. Raises `NoModelChosen`."""
+    if isinstance(model, Model):
+        yield model, getattr(model, "name", "scripted")
+    elif model == REHEARSAL:
         from orchestrator.rehearsal import RehearsalModel
 
-        return RehearsalModel(), REHEARSAL
-    if model is None and base_url is None and not any(map(os.environ.get, _WAYS_TO_A_MODEL)):
+        yield RehearsalModel(), REHEARSAL
+    elif model is None and base_url is None and not any(map(os.environ.get, _WAYS_TO_A_MODEL)):
         raise NoModelChosen
-    from orchestrator.claude import ClaudeModel
+    else:
+        from orchestrator.claude import ClaudeModel
 
-    return ClaudeModel(base_url=base_url), model or compose.DEFAULT_MODEL
+        claude = ClaudeModel(base_url=base_url)
+        try:
+            yield claude, model or compose.DEFAULT_MODEL
+        finally:
+            with anyio.CancelScope(shield=True):
+                await claude.aclose()
 
 
 def _workspace(root: str | Path) -> Path:

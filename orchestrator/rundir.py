@@ -117,8 +117,7 @@ class RunDir:
             if not self.folder.exists():
                 raise ConfigError(_not_made(runs, "a file is in its place")) from None
             raise ConfigError(
-                f"run {self.run_id} exists already: continue it with `outrider resume "
-                f"{self.run_id}`, or choose another --run-id"
+                f"run {self.run_id} exists already: choose another --run-id"
             ) from None
         except OSError as error:
             raise ConfigError(_not_made(self.folder, error.strerror or str(error))) from error

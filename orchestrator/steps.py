@@ -211,7 +211,10 @@ def transcript_request(
     state: State, entries: Sequence[Entry], previous: str, *, run_id: str = "", model: str | None
 ) -> Request:
     """The same question over a pruned transcript of ``entries``, which fits by construction."""
-    text = compaction.pruned(compaction.transcript(entries, previous), transcript_room(state))
+    room = transcript_room(state)
+    text = compaction.fitting_transcript(entries, previous, room)
+    if text is None:
+        text = compaction.pruned(compaction.transcript(entries, previous), room)
     ask = compaction.instruction(state.settings.summary_tokens, 0)
     message = user(f"<conversation>\n{text}\n</conversation>", ask)
     return _summary(state, model, run_id, [message], None, own_prefix=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -48,6 +49,7 @@ from workspace import (
 )
 
 MAIN_ID = "main"
+DESCRIBE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Options:
     context: Context = Context()
     permissions: Permissions = Permissions()
     memory: bool = True
+    main_facts: ModelFacts = ModelFacts()
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
     log_content: bool = False
     observers: Sequence[Observe] = ()
@@ -86,7 +89,7 @@ class Team:
         self._budget = Budget(
             max_tokens=options.limits.max_tokens, max_cost=options.limits.max_cost
         )
-        self._facts: dict[str, ModelFacts] = {}
+        self._facts = {options.model_name: options.main_facts}
         self._asking = anyio.Lock()
         self._spawned = 0
 
@@ -100,7 +103,7 @@ class Team:
             parent_id=None,
             definition=options.main,
             model=options.model_name,
-            facts=await self._facts_of(options.model_name),
+            facts=options.main_facts,
             context=options.context,
             tools=list(agent.tools.values()),
             system=compose.system_of(options.main, around),
@@ -127,7 +130,10 @@ class Team:
         )
         depth = parent.state.spec.depth + 1
         child = self._make(child_id, definition, parent=parent, depth=depth)
-        spec = await self._spec_of_child(child, parent, definition, brief, depth)
+        try:
+            spec = await self._spec_of_child(child, parent, definition, brief, depth)
+        except ValueError as error:
+            raise SpawnError(f"{definition.name} cannot be started: {error}") from None
         parent.children.append(child_id)
         spawned = AgentSpawned(
             child_id=child_id, child_type=definition.name, tool_use_id=call.tool_use_id
@@ -272,15 +278,19 @@ class Team:
         )
 
     async def _facts_of(self, model: str) -> ModelFacts:
-        """What the model's server says of it, asked once. Silence and errors leave it to the table:
-        a wrong key or address is told by the first call."""
+        """What the model's server says of it, asked once."""
         async with self._asking:
             if model not in self._facts:
-                try:
-                    self._facts[model] = await self._seams.model.describe(model)
-                except ModelError:
-                    self._facts[model] = ModelFacts()
+                self._facts[model] = await described(self._seams.model, model)
         return self._facts[model]
+
+
+async def described(model: Model, name: str) -> ModelFacts:
+    """What the server says of model ``name``. Silence and errors leave it to the table: a wrong key
+    or address is told by the first call."""
+    with anyio.move_on_after(DESCRIBE_SECONDS), suppress(ModelError):
+        return await model.describe(name)
+    return ModelFacts()
 
 
 def _read_todos(agent: Agent) -> tuple[Todo, ...]:

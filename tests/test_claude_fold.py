@@ -274,6 +274,7 @@ def test_later_figures_replace_earlier_ones_unless_they_are_null() -> None:
 def test_cache_writes_are_told_apart_by_their_lifetime() -> None:
     by_age = {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}
     reply = fold(begin(cache_creation_input_tokens=7, cache_creation=by_age), *end())
+    assert reply.usage is not None
     assert reply.usage.ephemeral_5m_input_tokens == 3
     assert reply.usage.ephemeral_1h_input_tokens == 4
 

@@ -59,7 +59,10 @@ OVERFLOWS: list[tuple[str, int | None]] = [
     ("too many input tokens. Max input tokens: 8192, request input token count: 15540", 8_192),
     ("Input Tokens Exceeded: Number of input tokens exceeds maximum length.", None),
     (
-        "The estimated number of input and maximum output tokens (9000) exceeded this model context window limit (8192).",
+        (
+            "The estimated number of input and maximum output tokens (9000) exceeded this model "
+            "context window limit (8192)."
+        ),
         8_192,
     ),
     (
@@ -67,7 +70,10 @@ OVERFLOWS: list[tuple[str, int | None]] = [
         4_096,
     ),
     (
-        "This endpoint's maximum context length is 163840 tokens. However, you requested about 172900 tokens (4429 of text input, 4631 of tool input, 163840 in the output).",
+        (
+            "This endpoint's maximum context length is 163840 tokens. However, you requested about "
+            "172900 tokens (4429 of text input, 4631 of tool input, 163840 in the output)."
+        ),
         163_840,
     ),
     ("prompt token count of 130411 exceeds the limit of 128000", 128_000),
@@ -77,7 +83,10 @@ OVERFLOWS: list[tuple[str, int | None]] = [
         131_072,
     ),
     (
-        "[input_too_large] The prompt is too long for this model's context window (505759 tokens > 500000 tokens)",
+        (
+            "[input_too_large] The prompt is too long for this model's context window "
+            "(505759 tokens > 500000 tokens)"
+        ),
         500_000,
     ),
     (
@@ -110,6 +119,11 @@ OVERFLOWS: list[tuple[str, int | None]] = [
     ("Token limit exceeded: your prompt has 150000 tokens, max is 128000", 128_000),
     ("the prompt is 140123 tokens long; this model accepts only 131072", 131_072),
     ("This request has 210000 tokens, which is over the model's limit of 200000 tokens", 200_000),
+    ("Your input is too long. Max input length is 4096 tokens, but you sent 5441.", 4_096),
+    ("Input length of input_ids is 2061, but `max_length` is set to 2048.", 2_048),
+    ("tokens in your request (150000) exceed this model's limit of 128000", 128_000),
+    ("This model can only handle 8192 tokens of context", 8_192),
+    ("not enough room in the context: 9000 tokens requested", None),
     ("Conversation length exceeded. Please start a new session", None),
     ("The message you submitted was too long.", None),
     # Servers at home
@@ -171,6 +185,7 @@ OVERFLOWS: list[tuple[str, int | None]] = [
     ("消息内容太长，最多支持 128k tokens", 128_000),
     ("對話長度超過模型上限", None),
     ("当前对话已达到上下文长度上限", None),
+    ("文本总长度超出模型处理能力", None),
     ("您输入的内容过长，请删减后再提问", None),
 ]
 
@@ -366,7 +381,7 @@ def test_any_text_is_read(text: str) -> None:
     """No text breaks the reading, and a window is never a small number."""
     is_context_overflow(text)
     is_input_plus_output_overflow(text)
-    assert window_in(text) is None or window_in(text) >= 256
+    assert (window_in(text) or 256) >= 256
 
 
 @pytest.mark.parametrize(

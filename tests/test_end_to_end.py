@@ -214,7 +214,7 @@ async def test_s3_odd_children_end_with_their_true_status(tmp_path: Path) -> Non
 @pytest.mark.parametrize("summary", ["keeps facts", "keeps nothing"])
 async def test_a_long_haul_keeps_its_early_facts(tmp_path: Path, summary: str) -> None:
     """100 × 32 KB through a 200k window: all facts, nothing refused, a small context."""
-    brain = LongHaul(calls=100, kilobytes=32)
+    brain = LongHaul(calls=100, kilobytes=32, search=True)
     summarizer = keep_nothing if summary == "keeps nothing" else keep_facts
     async with serve(brain, summarizer=summarizer) as server:
         report = await at(server, tmp_path, brain.task)
@@ -359,7 +359,7 @@ async def test_tokens_equals_what_the_server_billed_agent_by_agent_also_after_re
         assert done.returncode == 0, done.stderr
         assert len(reported(done.stdout)) == 4
         tokens = await outrider(tmp_path, "tokens", "latest", "--json")
-        assert accounted(json.loads(tokens.stdout)["agents"]) == billed(server)
+        assert accounted(json.loads(tokens.stdout)["rows"]) == billed(server)
         assert [row.error for row in server.ledger.rejected] == []
 
 

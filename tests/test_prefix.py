@@ -48,7 +48,9 @@ async def test_the_main_agents_prefix_is_at_most_1500_tokens(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["explorer", "reviewer"])
-async def test_a_read_only_subagents_prefix_is_at_most_700_tokens(tmp_path: Path, kind: str) -> None:
+async def test_a_read_only_subagents_prefix_is_at_most_700_tokens(
+    tmp_path: Path, kind: str
+) -> None:
     seen = await first_requests(tmp_path, kind)
     assert [t["name"] for t in seen[kind].tools] == ["ls", "read_file", "glob", "grep"]
     assert prefix(seen[kind]) <= 700

@@ -118,9 +118,7 @@ def test_runs_ignore_themselves_in_git(tmp_path: Path) -> None:
 def test_a_run_is_made_once(tmp_path: Path) -> None:
     """L5: a second run of the same name is refused, with the way to go on."""
     made(tmp_path, "r1")
-    with pytest.raises(
-        ConfigError, match="r1 exists already: continue it with `outrider resume r1`"
-    ):
+    with pytest.raises(ConfigError, match="r1 exists already: choose another --run-id"):
         RunDir(tmp_path, "r1").create()
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import typer
 
 from orchestrator.cli.exits import say
-from orchestrator.compose import MODEL_ALIASES
 from orchestrator.config import PROJECT_FILE, Configured, Settings
 from orchestrator.errors import ConfigError
 from orchestrator.progress import inert
@@ -30,11 +29,6 @@ def read_task(text: str) -> str:
 
 def new_id() -> str:
     return new_run_id(datetime.now(UTC))
-
-
-def model_named(name: str | None, settings: Settings) -> str | None:
-    """The model that a setting names, through the aliases that definitions use too."""
-    return None if name is None else {**MODEL_ALIASES, **settings.models}.get(name.casefold(), name)
 
 
 def check_definitions(root: Path, settings: Settings) -> None:

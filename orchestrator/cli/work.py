@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -11,7 +11,6 @@ import anyio
 
 from orchestrator.agent import Observe
 from orchestrator.cli import exits, output
-from orchestrator.cli.before import model_named
 from orchestrator.cli.exits import say
 from orchestrator.cli.output import Stream
 from orchestrator.cli.signals import Outcome, until_signal
@@ -22,7 +21,7 @@ from orchestrator.errors import JournalError
 from orchestrator.journal import read_records
 from orchestrator.progress import LiveTree, PlainLines
 from orchestrator.readings import summarise
-from orchestrator.report import Report
+from orchestrator.report import Report, report_of
 from orchestrator.run import call_price, run
 from orchestrator.rundir import RunDir
 
@@ -54,18 +53,17 @@ class Work:
         return observers
 
     async def _run(self, observers: Sequence[Observe]) -> Report:
-        settings, context = self.settings, self.settings.context()
-        summaries = model_named(context.summary_model, settings)
+        settings = self.settings
         return await run(
             self.task,
-            model=model_named(settings.model, settings),
+            model=settings.model,
             base_url=settings.base_url,
             root=self.root,
             tools=load_tools(settings.tools),
             agents=settings.agents,
             agent=settings.agent,
             limits=settings.limits(),
-            context=replace(context, summary_model=summaries),
+            context=settings.context(),
             permissions=settings.permissions(),
             memory=settings.memory,
             run_id=self.run_id,
@@ -116,17 +114,4 @@ def _report_of_stopped(run_dir: RunDir) -> Report | None:
         found = summarise(read_records(run_dir.journal), run_dir.run_id, call_price)
     except JournalError:
         return None
-    return Report(
-        run_id=run_dir.run_id,
-        status="cancelled",
-        reason="cancelled",
-        conclusion="",
-        conclusion_path=None,
-        artifacts=(),
-        usage=found.usage,
-        cost_usd=found.cost_usd,
-        seconds=found.seconds,
-        log=run_dir.shown(run_dir.log),
-        resume=f"outrider resume {run_dir.run_id}",
-        agents=found.agents,
-    )
+    return report_of(found, run_dir)

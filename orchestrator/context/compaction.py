@@ -17,7 +17,8 @@ from orchestrator.context.policy import GATHER_TURNS
 from orchestrator.messages import Block, text_of, tool_uses
 
 _EXCERPT_CHARS = 160
-_PRUNED_CHARS = 400
+# Characters of each content that a summary call may see: as many as there is room for.
+_EXCERPTS = (6_000, 2_000, 800, 400)
 # Tokens of the first request that a compaction keeps word for word; of a longer one, its ends.
 PINNED_TOKENS = 4_000
 # How a summary that is too large for one call is divided (root is 0), and its calls in all.
@@ -62,12 +63,21 @@ def instruction(summary_tokens: int, kept_messages: int) -> str:
     return prompt.format(summary_tokens=summary_tokens, kept_messages=kept_messages).strip()
 
 
-def transcript(entries: Sequence[Entry], previous: str) -> str:
+def transcript(entries: Sequence[Entry], previous: str, excerpt_chars: int = _EXCERPTS[-1]) -> str:
     """The dropped turns as text for a summary call of its own: long contents are pruned, images and
     documents are named and not sent."""
     lines = [f"Summary so far:\n{previous}"] if previous else []
-    lines += [line for e in entries for line in _lines_of(e, _PRUNED_CHARS)]
+    lines += [line for e in entries for line in _lines_of(e, excerpt_chars)]
     return "\n".join(lines)
+
+
+def fitting_transcript(entries: Sequence[Entry], previous: str, room_chars: int) -> str | None:
+    """The transcript that prunes least and still fits; ``None`` where none does."""
+    for chars in _EXCERPTS:
+        text = transcript(entries, previous, chars)
+        if len(text) <= room_chars:
+            return text
+    return None
 
 
 def pruned(text: str, room_chars: int) -> str:

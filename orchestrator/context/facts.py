@@ -95,14 +95,18 @@ def render(facts: Sequence[str]) -> str:
     return "Named word for word in the earlier messages:\n" + "\n".join(f"- {f}" for f in facts)
 
 
-def _in_text(text: str) -> set[str]:
-    found = {match[0] for shape in _PHRASES for match in shape.finditer(text)}
+def _in_text(text: str) -> list[str]:
+    """The shapes in a text, each once. The order is the text's own: the same text always gives the
+    same facts."""
+    found = {}
     for word in _BETWEEN_WORDS.split(text):
         if len(word) <= _LONGEST and _PROMISING.search(word):
             bare = word.strip(".,:!?")
             if _WORD_SHAPES.fullmatch(bare):
-                found.add(bare)
-    return found
+                found[bare] = None
+    for shape in _PHRASES:
+        found.update(dict.fromkeys(match[0] for match in shape.finditer(text)))
+    return list(found)
 
 
 def _text(block: Block) -> str:

@@ -14,7 +14,7 @@ from orchestrator.context.history import Entry, unit_starts
 from orchestrator.messages import Block, text_of
 
 PLACEHOLDER_CHARS = 900
-_PREVIEW_CHARS = 260
+_PREVIEW_CHARS = 160
 # What is left in old history is only to be recognised: less of it is shown.
 _OLD_PREVIEW_CHARS = 100
 _NAMED_CHARS = 160

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 from orchestrator.ledger import Usage
 from orchestrator.messages import Block, text_block, text_of, tool_uses
@@ -47,7 +47,7 @@ class ScriptedModel:
 
     async def __call__(self, request: Request) -> Reply:
         made = self._fn(request)
-        reply = cast(Scripted, await made if inspect.isawaitable(made) else made)
+        reply = await made if inspect.isawaitable(made) else made
         if isinstance(reply, Reply):
             return reply
         content = [text_block(reply)] if isinstance(reply, str) else _with_ids(reply, request)

@@ -182,7 +182,8 @@ def _misbehave(behaviour: Odd) -> Answer:
 class LongHaul:
     """One agent, far more material than its window: `calls` look-ups of `kilobytes` each.
 
-    At the end the facts of the first `asked` records are wanted; what was put away is read back.
+    At the end the facts of the first `asked` records are wanted; what was put away is read back page
+    by page, or with `search` by `grep`, as a model with an eye on its context does.
     `parallel`: look-ups in one turn. `todo_every`: turns between two changes of the to-do list.
     """
 
@@ -192,6 +193,7 @@ class LongHaul:
     parallel: int = 1
     todo_every: int = 0
     tool: str = "lookup"
+    search: bool = False
 
     @property
     def task(self) -> str:
@@ -212,6 +214,10 @@ class LongHaul:
         if done < self.calls and self.tool in tools:
             return Answer([*self._todos(done, tools), *self._lookups(done)])
         pages = conversation.read_back(body, self.keys(), max(self.parallel, 4))
+        if pages and self.search and "grep" in tools:
+            return Answer(
+                [call("grep", pattern="^FACT", path=path, output="content") for path, _ in pages]
+            )
         if pages and "read_file" in tools:
             return Answer(_reads(pages))
         return report(conversation.facts(body), self.keys())
