@@ -98,7 +98,7 @@ def render(facts: Sequence[str]) -> str:
 def _in_text(text: str) -> list[str]:
     """The shapes in a text, each once. The order is the text's own: the same text always gives the
     same facts."""
-    found = {}
+    found: dict[str, None] = {}
     for word in _BETWEEN_WORDS.split(text):
         if len(word) <= _LONGEST and _PROMISING.search(word):
             bare = word.strip(".,:!?")

@@ -21,7 +21,10 @@ from orchestrator.context.windows import FLOOR_OUTPUT_TOKENS, Sizes, names_of, s
 TABLE = Path(__file__).with_name("windows_table.py")
 
 # Lists of chat models at their vendors, which go before OpenRouter's.
-_VENDORS = "anthropic openai google deepseek moonshotai minimax zai zhipuai mistral x-ai meta cohere".split()
+_VENDORS = (
+    *("anthropic", "openai", "google", "deepseek", "moonshotai", "minimax", "zai", "zhipuai"),
+    *("mistral", "x-ai", "meta", "cohere"),
+)
 _BEHIND_OPENROUTER = re.compile(
     r"(?:amazon|anthropic|bytedance-seed|cohere|deepseek|google|meta-llama|minimax|mistralai|moonshotai"
     r"|openai|qwen|stepfun|tencent|x-ai|xiaomi|z-ai)/"

@@ -31,7 +31,7 @@ _RATE_OR_RIGHT = r"""
       rate[\ _-]?limit | throttl | too\ many\ requests | concurren | overloaded
     | \bper[\ _-]?(?:min(?:ute)?|day|hour|second|month|week)\b | /\ ?min\b | \b[tr]p[mdh]\b
     | \d[tr]pm\b | given\ time\ frame | \b(?:daily|monthly|weekly|hourly)\b | resets?\ (?:at|in|\d)
-    | quota | billing | credits?\b | balance\b | arrearage | good\ standing | usage\ (?:is|limit)
+    | quota | billing | credits?\b | balance\b | arrearage | good\ standing | usage\ (?:is\ required|limit)
     | moderation | content[\ _](?:policy|filter|management) | inappropriate | \bsensitive | flagged
     | 限流 | 流控 | 限速 | 速率 | 频繁 | 频率 | 频次 | 并发 | 次数 | 用量 | 访问量 | 业务量 | 调用量 | 限额
     | 每(?:分钟|小时|[日天秒月周]) | [当今单][日天月]
@@ -42,7 +42,8 @@ _RATE_OR_RIGHT = r"""
 # Other sizes. They count only against step 3: a text that names the window means the window.
 _OTHER_SIZE = r"""
       (?:output|completion|response|generat\w+|thinking|budget|reasoning)[\ _-](?:tokens?|length|limit)
-    | max[\ _](?!prompt|input|total|context)(?:\w{1,12}[\ _])?tokens?\W{1,3}(?:is|are|was|must|should|can|exceed|to|value|parameter|\d)
+    | max[\ _](?!prompt|input|total|context)(?:\w{1,12}[\ _])?tokens?\W{1,3}
+        (?:is|are|was|must|should|can|exceed|to|value|parameter|\d)
     | maximum\ tokens\ you\ requested | minimum | service\ unavailable
     | (?:try|retry)\ (?:again\ )?(?:later|in\ \d|after) | wait\ (?:a\ |before)
     | \b(?:string|array|list|value|input)\ should\ (?:be|have) | \b(?:string|array)\ too\ long
@@ -58,7 +59,8 @@ _OTHER_SIZE = r"""
     | 图片 | 图像 | 图档 | 视频 | 音频 | 语音 | 文件 | 附件 | 像素 | 字节 | 请求体 | 稍后
     | (?:名称|名字|描述|标题|标签|字段|标识|密码|函数|工具|链接|地址|条数|个数|轮数|时间|时长)
         [^，。,;；]{0,16}?(?:超|过长|太长|过大|不能|最)
-    | (?:参数|取值|温度|temperature|top_p|max_?\w{0,12}_?tokens?)[^：:，。,]{0,12}(?:超|不能|不得|必须|应|范围|过大)
+    | (?:参数|取值|温度|temperature|top_p|max_?\w{0,12}_?tokens?)
+        [^：:，。,]{0,12}(?:超|不能|不得|必须|应|范围|过大)
     | (?:输出|生成|回复|响应)[^，。,;；]{0,16}?(?:超|过长|太长|过大|上限|不能|最大)
 """
 
@@ -66,8 +68,8 @@ _OTHER_SIZE = r"""
 _SAME_SENTENCE = r"(?:[^.\n]|\.\d)"
 _CONTEXT = r"context[\ _-]?(?:length|window|size|limit|budget)"
 _TOO = r"too[\ _](?:long|large|big|many)"
-_OVER = rf"""(?:exceed\w* | \bover(?:flow\w*|\ (?:the|its|\d|limit|max)) | beyond | (?:larg|long|great|bigg)er\ than
-    | more\ than | {_TOO}\b | (?:not|n't)\ fit)"""
+_OVER = rf"""(?:exceed\w* | \bover(?:flow\w*|\ (?:the|its|\d|limit|max)) | beyond
+    | (?:larg|long|great|bigg)er\ than | more\ than | {_TOO}\b | (?:not|n't)\ fit)"""
 
 _WINDOW = rf"""
       # Codes and class names: context_length_exceeded, ContextWindowExceededError, prompt_too_long …
@@ -77,11 +79,15 @@ _WINDOW = rf"""
     # "maximum context length is 8,192", "Max input tokens: 8192": said only when it is not kept.
     | max(?:imum)?\ (?:\w+\ ){{0,2}}(?:context|prompt|input|sequence|model)[ ]
         (?:length|window|size|limit|tokens?\b|characters)
-    | {_OVER}{_SAME_SENTENCE}{{0,80}}?\b(?:{_CONTEXT}|max_(?:seq|model)_len|max_(?:prompt|input)_tokens|n_ctx)
+    | {_OVER}{_SAME_SENTENCE}{{0,80}}?
+        \b(?:{_CONTEXT}|max_(?:seq|model)_len|max_(?:prompt|input)_tokens|n_ctx)
     | \b{_CONTEXT}{_SAME_SENTENCE}{{0,40}}?(?:{_OVER}|\b(?:exhausted|full|reached)\b)
-    | (?:out\ of\ (?:room|space)|reached){_SAME_SENTENCE}{{0,40}}?\b{_CONTEXT}
-    | \d\ tokens?\b{_SAME_SENTENCE}{{0,24}}?\b(?:but|while|only)\b{_SAME_SENTENCE}{{0,40}}?\b{_CONTEXT}
-    | (?:less\ than|at\ most|<=?)\ (?:or\ equal\ to\ )?`?max_(?:seq|model)_len | n_keep\b.{{0,20}}\bn_ctx
+    | reached{_SAME_SENTENCE}{{0,40}}?\b{_CONTEXT}
+    | \b(?:out\ of|not\ enough|no)\ (?:room|space)\b{_SAME_SENTENCE}{{0,40}}?\b(?:context|completion)
+    | \d\ tokens?\b{_SAME_SENTENCE}{{0,24}}?\b(?:but|while|only)\b
+        {_SAME_SENTENCE}{{0,40}}?\b{_CONTEXT}
+    | (?:less\ than|at\ most|<=?)\ (?:or\ equal\ to\ )?`?max_(?:seq|model)_len
+    | n_keep\b.{{0,20}}\bn_ctx
     # Input and output together.
     | (?:input|prompt)\w*\W{{1,3}}(?:length\ |tokens\ )?(?:\+|and|plus)\W{{1,3}}max_\w{{0,12}}tokens
     | max(?:imum)?\ size:?\ [\d,]+\ tokens | total\ text\ bytes | text\ exceeds?\ max\ message\ tokens
@@ -92,7 +98,7 @@ _WINDOW = rf"""
 """
 
 _THING = r"""(?:prompts?|inputs?|messages?|conversation|contexts?|history|sequence|total[\ _]tokens?
-    |token[\ _](?:count|length)|length\ of\ (?:the\ )?tokens|requested\ tokens?)"""
+    |tokens\ in\ (?:the|your)\ request|token[\ _](?:count|length)|length\ of\ (?:the\ )?tokens|requested\ tokens?)"""
 # The words that may stand between a thing and what is said of it. Anything else changes the subject:
 # "context deadline exceeded", "messages.3.name is too long".
 _BETWEEN = r"""(?:tokens?|lengths?|len|size|count|number|total|text|data|content|contexts?|prompts?
@@ -110,7 +116,9 @@ _CONTENT = rf"""
     | model(?:'s)?\ token\ limit | token\ limit\ (?:of|for)\ (?:the|this)\ model
     | too\ many\ (?:input|prompt|context|message)\ tokens
     | too\ many\ tokens\b[^.]{{0,40}}?(?:\bprompt|\binput|\bmessages|size\ limit)
-    | (?:at\ most|up\ to|limit\ of|only|maximum\ of)\ [\d,]+\ (?:context|prompt|input)\ tokens
+    | \b(?:prompt|input)\b[^.]{{0,40}}?\d,?\ (?:but|while)\b[^.]{{0,24}}?\b(?:max|limit)
+    | (?:at\ most|up\ to|limit\ of|only(?:\ \w+)?|maximum\ of)\ [\d,]+[ ]
+        (?:(?:context|prompt|input)\ tokens|tokens\ of\ (?:context|input))
     | range\ of\ (?:input|prompt|messages?)\ length
     | reached\ (?:its|the|their)\ (?:conversation\ limit|maximum\ length)
     | (?:maximum\ length|length\ limit)\ (?:for|of)\ (?:this|the)\ (?:conversation|chat)
@@ -122,7 +130,8 @@ _CONTENT = rf"""
         [^，。；,;\n]{{0,16}}?(?:过长|太长|超长|超限|过大|太大)
     | (?:字数|tokens?|令牌)[^，。；,;\n]{{0,8}}?(?:太多|过多)
     | (?:输入|对话|会话|提示词?|prompt|messages?|消息|历史|文本|字数|内容长度|tokens?|令牌)
-        [^。；;\n]{{0,24}}?(?:超过|超出|大于|高于|多于)[^。；;\n]{{0,16}}?(?:限|最大|长度|模型|允许|支持|\d{{3}})
+        [^。；;\n]{{0,24}}?(?:超过|超出|大于|高于|多于)
+        [^。；;\n]{{0,16}}?(?:限|最大|长度|模型|允许|支持|\d{{3}})
     | (?:超过|超出|大于)[^。；;\n]{{0,16}}?(?:输入|(?:tokens?|令牌)\ ?(?:数|长度|总数|限|上限)|最大长度)
     | (?:输入|prompt|消息|对话|tokens?|令牌)[^。；;\n]{{0,16}}?(?:不[能得可]|不应|最多)[^。；;\n]{{0,6}}?
         (?:超过|超出|大于|\d{{3}})
@@ -146,11 +155,17 @@ _SHARES = (
         rf"(?P<input>{_TOKENS})\ (?:tokens\ )?(?:in|from|of)\ (?:the|your|text)\ [^.]{{0,60}}?"
         rf"(?P<output>{_TOKENS})\ (?:tokens\ )?(?:in|for)\ the\ (?:completion|output)"
     ),
-    rf"requested\ (?P<output>{_TOKENS})\ output\ tokens\b[^.]{{0,60}}?(?P<input>{_TOKENS})\ input\ tokens",
+    (
+        rf"requested\ (?P<output>{_TOKENS})\ output\ tokens\b[^.]{{0,60}}?"
+        rf"(?P<input>{_TOKENS})\ input\ tokens"
+    ),
     rf"(?P<input>{_TOKENS})\ .?inputs.?\ tokens\ and\ (?P<output>{_TOKENS})\ .?max_new_tokens",
 )
-_TOGETHER = r"""(?:input|prompt)\w*\W{1,3}(?:length\ |tokens\ )?(?:\+|and|plus)\W{1,3}max_\w{0,12}tokens
-    | input\ and\ (?:maximum\ )?output\ tokens | 输入[^。；;\n]{0,16}?输出[^。；;\n]{0,16}?(?:之和|总和|总长|总数)"""
+_TOGETHER = r"""
+      (?:input|prompt)\w*\W{1,3}(?:length\ |tokens\ )?(?:\+|and|plus)\W{1,3}max_\w{0,12}tokens
+    | input\ and\ (?:maximum\ )?output\ tokens
+    | 输入[^。；;\n]{0,16}?输出[^。；;\n]{0,16}?(?:之和|总和|总长|总数)
+"""
 
 
 def is_input_plus_output_overflow(text: str) -> bool:
@@ -181,10 +196,16 @@ _NAMED = (
     rf"\d\ (?:tokens?\ )?>=?\ {_SIZE}",
     rf"{_SIZE}\ (?:tokens?\ )?(?:maximum|max|context\ (?:length|window|size))\b",
     rf"\[\d\ ?,\ ?{_SIZE}\]",
-    rf"\b(?:n_ctx|max_(?:seq|model|context)_len\w*|max_(?:prompt|input)_tokens)\W{{1,4}}(?:of\ |is\ )?{_SIZE}",
+    (
+        r"\b(?:n_ctx|max_(?:(?:seq|model|context)_)?len\w*|max_(?:prompt|input)_tokens)"
+        rf"\W{{1,4}}(?:of\ |is\ (?:set\ to\ )?)?{_SIZE}"
+    ),
     rf"\bmax(?:imum)?\b{_UP_TO_SIZE}{{1,40}}?{_SIZE}",
-    rf"(?:\b(?<!exceeds\ )limit|exceeds\ limit(?!\ \(\d{{4}}\))|\ballowed)\b{_UP_TO_SIZE}{{1,24}}?{_SIZE}",
-    rf"(?:at\ most|up\ to|less\ than|no\ more\ than|fewer\ than|not\ exceed|only|<=?)\ {_SIZE}",
+    (
+        r"(?:\b(?<!exceeds\ )limit|exceeds\ limit(?!\ \(\d{4}\))|\ballowed)\b"
+        rf"{_UP_TO_SIZE}{{1,24}}?{_SIZE}"
+    ),
+    rf"(?:at\ most|up\ to|less\ than|no\ more\ than|fewer\ than|not\ exceed|only(?:\ \w+)?|<=?)\ {_SIZE}",
     rf"\b{_CONTEXT}\b{_UP_TO_SIZE}{{1,24}}?{_SIZE}",
     rf"(?:longer|larger|greater|more)\ than\ {_UP_TO_SIZE}{{0,24}}?{_SIZE}",
     rf"(?:最大|最多|上限|限制|窗口)[^\d，。；;\n]{{0,16}}?{_SIZE}",
@@ -192,8 +213,8 @@ _NAMED = (
 )
 # A smaller number is a count, a status or a code.
 _LEAST_TOKENS = 256
-_OTHER_UNIT = r"bytes|characters|字符"
 _UNIT = r"tokens?|令牌"
+_OTHER_UNIT = r"bytes|characters|字符"
 
 
 def window_in(text: str) -> int | None:
@@ -203,9 +224,8 @@ def window_in(text: str) -> int | None:
         return None
     for pattern in _NAMED:
         for found in re.finditer(pattern, text, _FLAGS):
-            tokens = _number(found["size"]) * {"k": 1_000, "万": 10_000}.get(
-                (found["unit"] or "").lower(), 1
-            )
+            unit = (found["unit"] or "").lower()
+            tokens = _number(found["size"]) * {"k": 1_000, "万": 10_000}.get(unit, 1)
             if tokens >= _LEAST_TOKENS:
                 return tokens
     return None
