@@ -21,6 +21,7 @@
         ├── ServerFailed         the service broke
         ├── CallTimedOut         no answer in time
         ├── ConnectionFailed     no connection, or it broke before the answer began
+        │   └── ConnectionDropped  a server closed it as the request went out
         ├── StreamCut            the answer began and did not end
         └── InvalidReply         the answer is not what the API promises
 """
@@ -163,6 +164,11 @@ class ConnectionFailed(ModelError):
 
     kind = "connection"
     retryable = True
+
+
+class ConnectionDropped(ConnectionFailed):
+    """The server closed the connection as the request went out, without a word of answer: what
+    happens to a connection that was kept open a moment too long."""
 
 
 class StreamCut(ModelError):

@@ -32,7 +32,7 @@ class Report:
     log: str
     resume: str
     agents: tuple[AgentRow, ...]
-    # Why the last model call failed, in words, where that ended the run.
+    # Why the run could not go on, in words: a failed call, a full context.
     message: str | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -55,6 +55,20 @@ class Report:
         }
 
 
+_FULL = ("exhausted", "context_length_exceeded")
+
+
+def _why_full(main: State | None) -> str | None:
+    """What a person can do about a context that was full and could not be made smaller."""
+    if main is None or main.ended is None or main.ended.reason not in _FULL:
+        return None
+    return (
+        f"the next request has about {main.context_tokens:,} tokens and asks for "
+        f"{main.output_tokens:,} more, the window has {main.window_tokens:,}: choose a larger "
+        "--window, or a model that has one"
+    )
+
+
 def report_of(summary: RunSummary, run_dir: RunDir, main: State | None = None) -> Report:
     """The report of a run. Without the end of its main agent the run was stopped from outside."""
     ended = main.ended if main is not None else None
@@ -72,5 +86,5 @@ def report_of(summary: RunSummary, run_dir: RunDir, main: State | None = None) -
         log=run_dir.shown(run_dir.log),
         resume=f"outrider resume {run_dir.run_id}",
         agents=summary.agents,
-        message=failure.message if failure is not None else None,
+        message=failure.message if failure is not None else _why_full(main),
     )

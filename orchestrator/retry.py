@@ -6,7 +6,7 @@ cut, and know neither deadlines nor budgets.
 
 from __future__ import annotations
 
-from orchestrator.errors import ConnectionFailed, InvalidReply, ModelError
+from orchestrator.errors import ConnectionDropped, ConnectionFailed, InvalidReply, ModelError
 
 # Tries of one call, the first included: about a minute of waiting in all.
 MAX_ATTEMPTS = 8
@@ -35,7 +35,9 @@ def wait_before_retry(
     """
     if not error.retryable or attempt >= _attempts(error, max_attempts):
         return None
-    wait = error.retry_after or _backoff(attempt, jitter)
+    # A kept connection that the server had just closed: the next one is new, nothing is to wait for.
+    at_once = attempt == 1 and isinstance(error, ConnectionDropped)
+    wait = 0.0 if at_once else error.retry_after or _backoff(attempt, jitter)
     if wait > LONGEST_RETRY_AFTER:
         return None
     if deadline_in is not None and wait >= deadline_in:

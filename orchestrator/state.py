@@ -104,6 +104,14 @@ class State:
         return tuple((i, use) for i, use in enumerate(self.pending) if i not in self.results)
 
     @property
+    def text_so_far(self) -> str:
+        """The newest words of the agent, for an end at which it says nothing."""
+        if self.last_text:
+            return self.last_text
+        said = (e.message for e in reversed(self.messages) if e.message["role"] == "assistant")
+        return next((t for m in said if (t := text_of(m["content"]).strip())), "")
+
+    @property
     def last_text(self) -> str:
         """The text of the newest reply, after those that it continues past an output limit."""
         newest = self.messages[-1].message

@@ -94,14 +94,15 @@ def next_step(state: State) -> Step | None:
 
 def _after_failure(state: State, failure: ModelFailed) -> Step:
     if failure.purpose == "handback":
-        return End("partial", f"limit:{state.limit}", state.last_text)
+        return End("partial", f"limit:{state.limit}", state.text_so_far)
     return End("failed", f"provider:{failure.kind}", state.last_text)
 
 
 def _after_reply(state: State) -> Step | None:
     """After a reply that asked for no tool; ``None`` where the model is simply called again."""
     if state.handed_back:
-        return End("partial", f"limit:{state.limit}", state.last_text)
+        # Local servers let a model call tools although none may run: then it has said nothing.
+        return End("partial", f"limit:{state.limit}", state.text_so_far)
     match state.stop_reason:
         case "max_tokens" | "model_context_window_exceeded":
             return _after_cut(state)

@@ -20,7 +20,7 @@ from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, Surroundings
 from orchestrator.concluding import conclude
 from orchestrator.context.policy import Context
 from orchestrator.desk import DiskDesk
-from orchestrator.errors import JournalError, ModelError
+from orchestrator.errors import JournalError, ModelError, Overloaded
 from orchestrator.events import AgentSpawned, AgentStarted, RunStarted, TodosWritten
 from orchestrator.execution import current_call
 from orchestrator.loop import run_agent
@@ -50,6 +50,7 @@ from workspace import (
 
 MAIN_ID = "main"
 DESCRIBE_SECONDS = 5.0
+DESCRIBE_AGAIN_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -289,7 +290,11 @@ async def described(model: Model, name: str) -> ModelFacts:
     """What the server says of model ``name``. Silence and errors leave it to the table: a wrong key
     or address is told by the first call."""
     with anyio.move_on_after(DESCRIBE_SECONDS), suppress(ModelError):
-        return await model.describe(name)
+        while True:
+            try:
+                return await model.describe(name)
+            except Overloaded:  # a local server that is still loading its model
+                await anyio.sleep(DESCRIBE_AGAIN_SECONDS)
     return ModelFacts()
 
 

@@ -23,6 +23,7 @@ from orchestrator.claude import ClaudeModel
 from orchestrator.errors import (
     CallTimedOut,
     ConfigError,
+    ConnectionDropped,
     ConnectionFailed,
     ContextOverflow,
     InvalidReply,
@@ -339,7 +340,7 @@ async def test_a_connection_that_closes_before_the_answer_has_failed() -> None:
     async def script(stream: SocketStream) -> None:
         await stream.aclose()
 
-    assert type(await failure_of(script)) is ConnectionFailed
+    assert type(await failure_of(script)) is ConnectionDropped
 
 
 async def test_nobody_at_the_address_is_one_clear_sentence() -> None:

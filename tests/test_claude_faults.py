@@ -22,6 +22,7 @@ from orchestrator.claude.faults import (
 )
 from orchestrator.errors import (
     CallTimedOut,
+    ConnectionDropped,
     ConnectionFailed,
     ContextOverflow,
     InvalidReply,
@@ -147,7 +148,7 @@ def test_a_status_decides_where_the_body_says_little(
         (httpx2.PoolTimeout("busy"), CallTimedOut),
         (httpx2.ConnectTimeout("nobody"), ConnectionFailed),
         (httpx2.ConnectError("refused"), ConnectionFailed),
-        (httpx2.RemoteProtocolError("closed"), ConnectionFailed),
+        (httpx2.RemoteProtocolError("closed"), ConnectionDropped),
         (httpx2.UnsupportedProtocol("ftp://"), UnknownModel),
         (httpx2.DecodingError("bad gzip"), InvalidReply),
         (json.JSONDecodeError("bad", "<", 0), InvalidReply),

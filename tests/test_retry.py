@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator import errors
 from orchestrator.errors import (
+    ConnectionDropped,
     ConnectionFailed,
     InvalidReply,
     ModelError,
@@ -111,6 +112,13 @@ def test_a_service_that_is_away_for_weeks_is_not_waited_for() -> None:
 def test_a_wrong_address_is_given_up_within_seconds(kind: type[ModelError]) -> None:
     waits = [wait_before_retry(kind("x"), attempt, jitter=0) for attempt in (1, 2, 3, 4)]
     assert waits == [0.5, 1, 2, None]
+
+
+def test_a_dropped_connection_is_tried_again_at_once_and_then_with_pauses() -> None:
+    """A server may close a kept connection just as the next request goes out on it."""
+    error = ConnectionDropped("x")
+    waits = [wait_before_retry(error, attempt, jitter=0) for attempt in (1, 2, 3, 4)]
+    assert waits == [0.0, 1, 2, None]
 
 
 def test_a_refused_request_is_never_sent_again() -> None:

@@ -596,6 +596,22 @@ async def test_s7_at_a_token_limit_one_tool_free_turn_hands_back_what_there_is(
     assert orphans(list(last[0].messages)) == []
 
 
+async def test_a_model_that_calls_a_tool_at_the_limit_hands_back_what_it_said_last(
+    tmp_path: Path,
+) -> None:
+    """Local servers ignore that no tool may be called."""
+
+    def script(request: Request) -> Any:
+        return (
+            [{"type": "text", "text": "so far: 3 of 5"}, call("ls")]
+            if len(request.messages) < 5
+            else [call("ls")]
+        )
+
+    report = await go(script, tmp_path, limits=Limits(max_turns=4))
+    assert (report.status, report.conclusion) == ("partial", "so far: 3 of 5")
+
+
 async def test_a_time_limit_stops_a_stuck_model_and_still_hands_back(tmp_path: Path) -> None:
     async def script(request: Request) -> str:
         if request.purpose == "handback":

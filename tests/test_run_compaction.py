@@ -273,6 +273,8 @@ async def test_e6_a_request_that_stays_too_large_ends_the_run_with_its_reason(
 
     report = await run("x", model=ScriptedModel(always), root=tmp_path)
     assert (report.status, report.reason) == ("failed", "context_length_exceeded")
+    assert report.message is not None
+    assert "choose a larger --window" in report.message
 
 
 async def test_e7_stop_reason_context_window_exceeded_is_noticed(tmp_path: Path) -> None:

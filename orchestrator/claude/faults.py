@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from orchestrator.context.overflow import is_context_overflow
 from orchestrator.errors import (
     CallTimedOut,
+    ConnectionDropped,
     ConnectionFailed,
     ContextOverflow,
     InvalidReply,
@@ -86,6 +87,7 @@ ERRORS: tuple[tuple[int | str, type[ModelError]], ...] = (
     ("httpx2.TooManyRedirects", UnknownModel),
     ("httpx2.DecodingError", InvalidReply),
     ("httpx2.HTTPStatusError", ServerFailed),
+    ("httpx2.RemoteProtocolError", ConnectionDropped),
     ("httpx2.HTTPError", ConnectionFailed),
     ("json.JSONDecodeError", InvalidReply),
 )
@@ -109,6 +111,7 @@ SENTENCES: dict[type[ModelError], str] = {
     ServerFailed: "{url} failed while it worked for {model}: try again later",
     CallTimedOut: "no answer in time from {model} at {url}: try again later",
     ConnectionFailed: "no connection to {url}: check the network and --base-url",
+    ConnectionDropped: "{url} closed the connection without an answer: check --base-url",
     StreamCut: "the answer of {model} at {url} broke off before its end",
     InvalidReply: "what {url} answered for {model} is no valid Messages API reply",
 }
@@ -172,7 +175,7 @@ def from_exception(
     for told in (error.__cause__, error):
         kind = next((_BY_KEY[name] for name in _names(told) if name in _BY_KEY), None)
         if kind is not None:
-            if kind is ConnectionFailed and began:
+            if issubclass(kind, ConnectionFailed) and began:
                 kind = StreamCut
             detail = str(told) or type(told).__name__
             return kind(target.sentence(kind, detail), usage=usage, request_id=request_id)
