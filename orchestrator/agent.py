@@ -79,7 +79,11 @@ class Agent:
 
     async def record(self, *facts: Fact) -> None:
         """Journal ``facts``; when this returns they are durable and part of the state."""
-        rows = [(self.agent_id, self._turn_of(fact), fact) for fact in facts]
+        turn, rows = self.state.turn, []
+        for fact in facts:
+            if _opens_turn(fact) and turn == self.state.turn:
+                turn += 1
+            rows.append((self.agent_id, turn, fact))
         await self.seams.journal.append(rows, self._recorded)
 
     def _recorded(self, records: Sequence[Record]) -> None:
@@ -88,10 +92,10 @@ class Agent:
             self.state = apply(self.state, record.fact)
         self.seams.observe(records)
 
-    def _turn_of(self, fact: Fact) -> int:
-        # A call belongs to the turn that it opens.
-        opens = isinstance(fact, ModelReplied | ModelFailed) and fact.purpose != "summary"
-        return self.state.turn + opens
+
+def _opens_turn(fact: Fact) -> bool:
+    """A call, and what is recorded with it, belongs to the turn that it opens."""
+    return isinstance(fact, ModelReplied | ModelFailed) and fact.purpose != "summary"
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 
 import anyio
 
 from orchestrator.agent import Agent
 from orchestrator.budget import HANDBACK_OUTPUT_TOKENS, Reached
-from orchestrator.context import policy
+from orchestrator.context import policy, watch
 from orchestrator.context.overflow import window_in
 from orchestrator.errors import CallTimedOut, ModelError
 from orchestrator.events import (
     BudgetReached,
+    CacheBroken,
     Fact,
     LevelChanged,
     ModelFailed,
@@ -23,11 +25,14 @@ from orchestrator.events import (
 )
 from orchestrator.model import Purpose, Reply, Request
 from orchestrator.retry import wait_before_retry
+from orchestrator.state import State
 from orchestrator.steps import lines_of, request_for
 from todos import parse
 
 # At the run's deadline an agent still gets this long to hand over what it has.
 HANDBACK_SECONDS = 60.0
+# No model in use has less; a figure below it says something else.
+MIN_WINDOW_TOKENS = 512
 
 
 async def call_model(agent: Agent, purpose: Purpose) -> None:
@@ -118,19 +123,45 @@ async def _record_reply(
 ) -> None:
     if reply.usage is not None:
         agent.budget.spend(reply.usage, agent.seams.price(request.model, reply.usage))
-    await agent.record(
-        ModelReplied(
-            purpose=request.purpose,
-            model=reply.model or request.model,
-            blocks=reply.content,
-            stop_reason=reply.stop_reason,
-            usage=reply.usage,
-            request_id=reply.request_id,
-            estimate_tokens=estimate,
-            context_tokens=reply.usage.context_tokens if reply.usage else 0,
-            latency_ms=latency_ms,
-        )
+    now = reply.usage.context_tokens if reply.usage else 0
+    truncated = request.purpose == "agent" and _was_truncated(agent.state, now)
+    replied = ModelReplied(
+        purpose=request.purpose,
+        model=reply.model or request.model,
+        blocks=reply.content,
+        stop_reason=reply.stop_reason,
+        usage=reply.usage,
+        request_id=reply.request_id,
+        estimate_tokens=estimate,
+        context_tokens=now,
+        truncated=truncated,
+        latency_ms=latency_ms,
     )
+    await agent.record(replied, *_noticed(agent.state, request, reply, truncated))
+
+
+def _was_truncated(state: State, now_tokens: int) -> bool:
+    before = state.estimator.reported_tokens
+    return not state.has_thought and watch.was_truncated(before, now_tokens)
+
+
+def _noticed(state: State, request: Request, reply: Reply, truncated: bool) -> Iterator[Fact]:
+    """What the reply's figures say beside the reply, for the agent's own calls."""
+    if truncated:
+        # The request before was taken whole, this one was not: the window lies between them.
+        window = max(state.estimator.reported_tokens or 0, MIN_WINDOW_TOKENS)
+        if window < state.window_tokens:
+            yield WindowCorrected(model=request.model, tokens=window, source="truncation")
+        return
+    if request.purpose != "agent" or reply.usage is None:
+        return
+    read = reply.usage.cache_read_input_tokens
+    if watch.cache_is_broken(state.cached_tokens, read):
+        yield CacheBroken(
+            expected_tokens=state.cached_tokens,
+            read_tokens=read,
+            cause=state.edited_by or "service",
+        )
 
 
 def _limit_of(agent: Agent) -> Reached | None:

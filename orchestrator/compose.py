@@ -120,6 +120,7 @@ def started(
     brief: str,
     max_turns: int | None,
     depth: int,
+    tokens_per_byte: float | None = None,
 ) -> AgentStarted:
     """The event that an agent begins with. Raises ``ValueError`` for a window above the cap."""
     window = window_of(model, facts)
@@ -145,5 +146,6 @@ def started(
         policy=asdict(settings),
         max_turns=min(turns, default=None),
         binds_thinking=binds_thinking(model),
+        tokens_per_byte=tokens_per_byte,
         depth=depth,
     )

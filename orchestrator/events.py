@@ -68,6 +68,8 @@ class AgentStarted(Fact):
     policy: dict[str, Any] = {}
     max_turns: int | None = None
     binds_thinking: bool = False
+    # What other agents of the run have learnt of this model; ``None``: nothing yet.
+    tokens_per_byte: float | None = None
     depth: int = 0
 
 
@@ -82,6 +84,8 @@ class ModelReplied(Fact):
     request_id: str | None = None
     estimate_tokens: int = 0
     context_tokens: int = 0
+    # The server cut the prompt without a word: what it reports is not what it was sent.
+    truncated: bool = False
     latency_ms: int = 0
 
 
@@ -184,11 +188,21 @@ class LevelChanged(Fact):
     limit_tokens: int
 
 
+class CacheBroken(Fact):
+    """A request read less from the cache than the one before had put there. ``cause``: our own edit
+    of the history, or ``service``: it had expired there, or was evicted."""
+
+    event: Literal["cache_broken"] = "cache_broken"
+    expected_tokens: int
+    read_tokens: int
+    cause: Literal["offload", "compaction", "service"]
+
+
 class WindowCorrected(Fact):
     event: Literal["window_corrected"] = "window_corrected"
     model: str
     tokens: int
-    source: Literal["server", "error", "table"]
+    source: Literal["server", "error", "table", "truncation"]
 
 
 class TodosWritten(Fact):
@@ -258,6 +272,7 @@ Event = Annotated[
     | OffloadFailed
     | Compacted
     | LevelChanged
+    | CacheBroken
     | WindowCorrected
     | TodosWritten
     | AgentSpawned

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator import events as ev
 from orchestrator.context import history, offload
 from orchestrator.context.compaction import pinned, render
 from orchestrator.context.estimate import Estimator
-from orchestrator.context.history import Entry
+from orchestrator.context.history import THINKING, Entry
 from orchestrator.context.overflow import is_input_plus_output_overflow
 from orchestrator.context.policy import Context, Level
 from orchestrator.context.request import Place, newest_place
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import Ledger, Usage
 from orchestrator.messages import Block, encode, text_of, tool_result, tool_uses, user
 from orchestrator.messages import assistant as assistant_message
 
@@ -70,6 +70,11 @@ class State:
     overflowed: bool = False
     overflows: int = 0
     idle_compactions: int = 0
+    # What the newest request left in the service's cache, and what has edited the history since.
+    cached_tokens: int = 0
+    edited_by: Literal["offload", "compaction"] | None = None
+    # Whether any reply held thinking: services leave old thinking out of a prompt by themselves.
+    has_thought: bool = False
     offloaded: int = 0
     # Whether results could not be stored lately: then nothing is tried again before a compaction.
     store_failed: bool = False
@@ -176,6 +181,7 @@ def _start(event: ev.AgentStarted) -> State:
         start_chain=start,
         weight=first[0].weight,
         window_tokens=event.window_tokens,
+        estimator=Estimator(event.tokens_per_byte or Estimator().tokens_per_byte),
     )
 
 
@@ -196,18 +202,28 @@ def _reply(state: State, event: ev.ModelReplied) -> State:
         return state
     overflowed = event.stop_reason == "model_context_window_exceeded"
     state = _with_shown_todos(state)
+    usage = event.usage or Usage()
     state = replace(
         state,
+        cached_tokens=usage.cache_read_input_tokens + usage.cache_creation_input_tokens,
+        edited_by=None,
         failure=None,
         overflowed=overflowed,
         overflows=state.overflows + 1 if overflowed else 0,
         newest_breakpoint=newest_place(state.messages),
-        estimator=state.estimator.learn(state.request_weight, event.context_tokens),
+        estimator=_taught(state, event),
         turn=state.turn + 1,
         stop_reason=event.stop_reason,
         handed_back=state.handed_back or event.purpose == "handback",
     )
     return _with_content(state, event)
+
+
+def _taught(state: State, event: ev.ModelReplied) -> Estimator:
+    # The figure of a prompt that was cut says nothing of the prompt that was sent.
+    if event.truncated:
+        return state.estimator.forget_report()
+    return state.estimator.learn(state.request_weight, event.context_tokens)
 
 
 def _with_content(state: State, event: ev.ModelReplied) -> State:
@@ -226,6 +242,7 @@ def _with_content(state: State, event: ev.ModelReplied) -> State:
         pending=uses if runs else (),
         results={},
         reply_open=not (uses and runs),
+        has_thought=state.has_thought or any(b.get("type") in THINKING for b in blocks),
         tool_calls=state.tool_calls + (len(uses) if runs else 0),
         cut_replies=state.cut_replies + 1 if cut else 0,
         cut_text=before + text_of(blocks) if cut else before,
@@ -291,7 +308,7 @@ def _offload(state: State, event: ev.Offloaded) -> State:
     # Chains are made anew once for a batch; it is journalled as one, so its end never lacks.
     if not event.batch_end:
         return replace(state, messages=messages)
-    return _edited(replace(state, facts=tuple(event.facts)), messages)
+    return _edited(replace(state, facts=tuple(event.facts)), messages, "offload")
 
 
 def _compact(state: State, event: ev.Compacted) -> State:
@@ -313,7 +330,7 @@ def _compact(state: State, event: ev.Compacted) -> State:
         idle_compactions=_idle(state, event),
         store_failed=False,
     )
-    return _edited(state, (*head, *kept))
+    return _edited(state, (*head, *kept), "compaction")
 
 
 def _request_that_would_go(state: State, kept: Sequence[Entry]) -> Iterable[str]:
@@ -329,7 +346,9 @@ def _idle(state: State, event: ev.Compacted) -> int:
     return 0 if freed >= 0.2 * state.window_tokens else state.idle_compactions + 1
 
 
-def _edited(state: State, messages: tuple[Entry, ...]) -> State:
+def _edited(
+    state: State, messages: tuple[Entry, ...], by: Literal["offload", "compaction"]
+) -> State:
     """After an edit of the history: chains anew, reported usage stale, no previous breakpoint."""
     binding = state.spec.binds_thinking
     stacked = history.restack(messages, state.start_chain, binding=binding)
@@ -341,4 +360,5 @@ def _edited(state: State, messages: tuple[Entry, ...]) -> State:
         shown_todos="",
         estimator=state.estimator.forget_report(),
         overflowed=False,
+        edited_by=by,
     )

@@ -92,6 +92,8 @@ class Team:
         )
         self._facts = {options.model_name: options.main_facts}
         self._asking = anyio.Lock()
+        # Tokens a byte, by model: what one agent's reports have taught serves the next.
+        self._learnt: dict[str, float] = {}
         self._spawned = 0
 
     async def main(self) -> Agent:
@@ -130,6 +132,7 @@ class Team:
             parent.agent_id, definition.name, call.turn, call.index, call.tool_use_id
         )
         depth = parent.state.spec.depth + 1
+        self._learn_from(parent)
         child = self._make(child_id, definition, parent=parent, depth=depth)
         try:
             spec = await self._spec_of_child(child, parent, definition, brief, depth)
@@ -141,7 +144,14 @@ class Team:
         )
         await parent.record(spawned)
         await child.record(spec)
-        return await self._see_through(child)
+        conclusion = await self._see_through(child)
+        self._learn_from(child)
+        return conclusion
+
+    def _learn_from(self, agent: Agent) -> None:
+        estimator = agent.state.estimator
+        if estimator.reports:
+            self._learnt[agent.state.spec.model] = estimator.tokens_per_byte
 
     async def _see_through(self, child: Agent) -> Conclusion:
         """Whatever happens in a child, its parent gets a conclusion; only the journal's failure,
@@ -177,6 +187,7 @@ class Team:
             brief=brief.prompt,
             max_turns=options.limits.max_turns,
             depth=depth,
+            tokens_per_byte=self._learnt.get(model),
         )
 
     def _take_place(self, definition: Definition, parent: Agent) -> None:

@@ -177,14 +177,26 @@ async def test_the_main_context_holds_no_text_that_children_read(tmp_path: Path)
 # ── fan-out, long haul, thinking ──
 
 
-async def test_fan_out_brings_every_fact_home(tmp_path: Path) -> None:
-    """50 children, 10 at a time: 0 refused, all facts, the account equal agent by agent."""
-    brain = Tree(children=(50,), parallel=10)
+LOOKUP = ("--tools", "orchestrator.testing.standin.material:lookup")
+
+
+@pytest.mark.parametrize(
+    "brain",
+    [Tree(children=(50,), parallel=10), LongHaul(calls=100, kilobytes=32)],
+    ids=["fan-out 50 × 10", "long haul 100 × 32 KB"],
+)
+async def test_big_jobs_by_command_bring_every_fact_home(
+    tmp_path: Path, brain: Tree | LongHaul
+) -> None:
+    """0 refused, all facts; the server's ledger equals `outrider tokens`, agent by agent."""
     async with serve(brain) as server:
-        report = await at(server, tmp_path, brain.task)
-    assert len(reported(report.conclusion)) == 50
-    assert len(report.agents) == 51
-    check(server, report)
+        where = ("--base-url", server.base_url, "--model", MODEL)
+        done = await outrider(tmp_path, "run", brain.task, *where, *LOOKUP)
+        tokens = await outrider(tmp_path, "tokens", "latest", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(reported(done.stdout)) == len(brain.facts())
+    assert [row.error for row in server.ledger.rejected] == []
+    assert accounted(json.loads(tokens.stdout)["rows"]) == billed(server)
 
 
 async def test_deep_trees_come_home_too(tmp_path: Path) -> None:
@@ -275,6 +287,29 @@ async def test_the_conversation_is_read_from_the_cache_beyond_the_fixed_prefix(
     check(server, report)
 
 
+async def test_the_cache_holds_when_a_second_user_text_arrives_in_one_step(tmp_path: Path) -> None:
+    """A text behind results that were sent already: the breakpoint before it is still read."""
+
+    def brain(body: Mapping[str, Any]) -> Answer:
+        text = json.dumps(body["messages"])
+        turns = sum(m["role"] == "assistant" for m in body["messages"])
+        if turns == 4 and "was not run" not in text:
+            # Cut in the middle of the call: no block is left, and a nudge joins the results.
+            return Answer([call("write_file", path="x", content="words " * 60_000)])
+        if turns == 7:
+            return say("done")
+        return Answer([call("lookup", key=f"turn-{turns}-{n}/2") for n in range(10)])
+
+    async with serve(brain) as server:
+        report = await at(server, tmp_path, "Look things up.")
+    rows = [row for row in server.ledger.rows if row.endpoint == "messages"]
+    assert any(row.stop_reason == "max_tokens" for row in rows)
+    for before, after in pairwise(rows[1:]):
+        sent = before.cache_read_input_tokens + before.cache_creation_input_tokens
+        assert after.cache_read_input_tokens == sent
+    check(server, report)
+
+
 # ── a service that fails ──
 
 FAULTS: dict[str, list[Fault]] = {
@@ -354,7 +389,7 @@ async def test_tokens_equals_what_the_server_billed_agent_by_agent_also_after_re
         done = await outrider(
             tmp_path,
             *("run", brain.task, "--base-url", server.base_url, "--model", MODEL),
-            *("--tools", "orchestrator.testing.standin.material:lookup"),
+            *LOOKUP,
         )
         assert done.returncode == 0, done.stderr
         assert len(reported(done.stdout)) == 4

@@ -95,6 +95,7 @@ def test_a_line_has_the_header_then_the_events_fields() -> None:
         "request_id": "req_1",
         "estimate_tokens": 0,
         "context_tokens": 0,
+        "truncated": False,
         "latency_ms": 7,
     }
     assert list(line)[:9] == list(HEADER)
