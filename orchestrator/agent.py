@@ -10,6 +10,7 @@ from typing import Protocol
 
 from orchestrator.budget import Budget
 from orchestrator.events import Fact, ModelFailed, ModelReplied, Record
+from orchestrator.gate import Gates
 from orchestrator.journal import Journal
 from orchestrator.ledger import Usage
 from orchestrator.messages import Message
@@ -27,6 +28,7 @@ class Seams:
     """What all agents of a run act through.
 
     ``slots``: held during one model call, so that an agent that waits for its children holds none.
+    ``gates``: passed before a slot is taken; there all agents slow down together.
     ``deadline``: of the whole run, on the monotonic clock, ``max_seconds`` after its start.
     ``price``: USD of a call, if known.
     """
@@ -36,6 +38,7 @@ class Seams:
     journal: Journal
     observe: Observe
     slots: AbstractAsyncContextManager[object] = field(default_factory=nullcontext)
+    gates: Gates = field(default_factory=Gates)
     max_seconds: float | None = None
     deadline: float | None = None
     price: Callable[[str, Usage], float | None] = lambda model, usage: None

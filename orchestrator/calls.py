@@ -12,7 +12,7 @@ from orchestrator.agent import Agent
 from orchestrator.budget import HANDBACK_OUTPUT_TOKENS, Reached
 from orchestrator.context import policy, watch
 from orchestrator.context.overflow import window_in
-from orchestrator.errors import CallTimedOut, ModelError
+from orchestrator.errors import CallTimedOut, ModelError, Overloaded, RateLimited
 from orchestrator.events import (
     BudgetReached,
     CacheBroken,
@@ -64,6 +64,8 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelEr
                 reply = await _attempt(agent, request)
             except ModelError as error:
                 wait = _wait_after(agent, error, attempt, request.purpose)
+                if isinstance(error, RateLimited | Overloaded):
+                    agent.seams.gates.before(request.model).slow_down(wait or 0.0)
                 await _record_failure(agent, request, error, wait)
                 if wait is None:
                     return error
@@ -82,9 +84,12 @@ async def _attempt(agent: Agent, request: Request) -> Reply:
     seconds = None if left is None else max(left, 0.0)
     if seconds is not None and request.purpose == "handback":
         seconds += HANDBACK_SECONDS
+    gate = agent.seams.gates.before(request.model)
     with anyio.move_on_after(seconds):
-        async with agent.seams.slots:
-            return await agent.seams.model(request)
+        async with gate.passing(), agent.seams.slots:
+            reply = await agent.seams.model(request)
+        gate.succeeded()
+        return reply
     raise CallTimedOut("the run's time was over before the model had answered")
 
 
