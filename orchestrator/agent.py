@@ -58,6 +58,10 @@ class Desk(Protocol):
         """Write the whole conclusion; returns its path in the workspace. Raises ``OSError``."""
         ...
 
+    def has_file(self, path: str) -> bool:
+        """Whether a file of the workspace is there; ``path`` is relative to its root."""
+        ...
+
     async def read_todos(self) -> str | None:
         """The to-do file's text if a person changed it since we last wrote it, else ``None``."""
         ...

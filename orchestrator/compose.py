@@ -14,7 +14,7 @@ from orchestrator.events import AgentStarted
 from orchestrator.messages import Block, text_block
 from orchestrator.model import ModelFacts
 from orchestrator.tools import Tool
-from subagents import Definition
+from subagents import Definition, instruction, schema_of
 
 MAIN = Definition(
     name="main",
@@ -122,7 +122,11 @@ def started(
     depth: int,
     tokens_per_byte: float | None = None,
 ) -> AgentStarted:
-    """The event that an agent begins with. Raises ``ValueError`` for a window above the cap."""
+    """The event that an agent begins with. Raises ``ValueError`` for a window above the cap, and for
+    a definition's ``returns`` that is no usable schema."""
+    returns = None if definition.returns is None else schema_of(definition.returns)
+    if returns is not None:
+        brief = f"{brief}\n\n{instruction(returns)}"
     window = window_of(model, facts)
     settings = context_of(definition, context)
     # A child may run on a smaller model than the one that the run's --window was chosen for.
@@ -146,6 +150,7 @@ def started(
         policy=asdict(settings),
         max_turns=min(turns, default=None),
         binds_thinking=binds_thinking(model),
+        returns=returns,
         tokens_per_byte=tokens_per_byte,
         depth=depth,
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from orchestrator.agent import Agent
 from orchestrator.events import AgentEnded, Status
-from subagents import Conclusion, estimate, render
+from subagents import Conclusion, estimate, named_files, render
 
 
 async def conclude(agent: Agent, status: Status, reason: str | None, text: str) -> None:
     """Write the conclusion, as far as the agent got, and record the end."""
     state = agent.state
     path = await agent.desk.conclude(text)
+    artifacts = named_files(text, agent.desk.has_file)
     conclusion = Conclusion(
         agent_id=agent.agent_id,
         agent_type=state.spec.agent_type,
@@ -20,6 +21,7 @@ async def conclude(agent: Agent, status: Status, reason: str | None, text: str) 
         path=path,
         tool_calls=state.tool_calls,
         tokens=state.ledger.usage.total_tokens,
+        artifacts=artifacts,
     )
     agent.conclusion = conclusion
     is_child = state.spec.parent_id is not None
@@ -35,5 +37,6 @@ async def conclude(agent: Agent, status: Status, reason: str | None, text: str) 
             conclusion_tokens=estimate(text),
             returned_tokens=estimate(returned),
             path=path,
+            artifacts=list(artifacts),
         )
     )

@@ -37,6 +37,14 @@ class DiskDesk:
         await run_sync(self._write, self.conclusion, text if text.endswith("\n") else f"{text}\n")
         return self.run.shown(self.conclusion)
 
+    def has_file(self, path: str) -> bool:
+        root = self.run.root.resolve()
+        try:
+            found = (root / path).resolve()
+        except OSError:
+            return False
+        return found.is_relative_to(root) and found.is_file()
+
     async def read_todos(self) -> str | None:
         # A stat is cheap enough to be made on the spot before every call.
         stamp = _stamp_of(self.todos)

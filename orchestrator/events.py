@@ -50,7 +50,7 @@ class RunResumed(Fact):
 class AgentStarted(Fact):
     """Everything that an agent begins with: its state needs nothing else."""
 
-    content = frozenset({"brief", "system", "tool_schemas", "policy", "reader"})
+    content = frozenset({"brief", "system", "tool_schemas", "policy", "reader", "returns"})
     event: Literal["agent_started"] = "agent_started"
     agent_id: str
     parent_id: str | None = None
@@ -68,6 +68,8 @@ class AgentStarted(Fact):
     policy: dict[str, Any] = {}
     max_turns: int | None = None
     binds_thinking: bool = False
+    # The JSON Schema that the conclusion must fit; ``None``: any text will do.
+    returns: dict[str, Any] | None = None
     # What other agents of the run have learnt of this model; ``None``: nothing yet.
     tokens_per_byte: float | None = None
     depth: int = 0
@@ -105,12 +107,14 @@ class ModelFailed(Fact):
 
 
 class MessageAdded(Fact):
-    """A user message that did not come from a tool: a follow-up, or our own nudge."""
+    """A user message that did not come from a tool: a follow-up, or our own nudge. ``repair``: it asks
+    for a conclusion to be put right, which is done once."""
 
     content = frozenset({"text"})
     event: Literal["message_added"] = "message_added"
     text: str
     origin: Literal["user", "outrider"]
+    repair: bool = False
 
 
 class ToolStarted(Fact):
@@ -249,6 +253,8 @@ class AgentEnded(Fact):
     conclusion_tokens: int = 0
     returned_tokens: int = 0
     path: str | None = None
+    # Files of the workspace that the conclusion names.
+    artifacts: list[str] = []
 
 
 class RunEnded(Fact):

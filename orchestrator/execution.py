@@ -110,28 +110,57 @@ async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
 
 
 async def _offload_at_birth(agent: Agent, use: Block, output: Output, facts: list[Fact]) -> Output:
-    """The placeholder for an output over the limit, stored whole first; else the output itself."""
+    """The output with placeholders for texts over the limit, each stored whole first."""
+    if isinstance(output, str):
+        return await _text_at_birth(agent, use, output, None, facts)
+    content = []
+    for index, block in enumerate(output):
+        if block["type"] == "text":
+            key = offload.inner_key(index)
+            block = {**block, "text": await _text_at_birth(agent, use, block["text"], key, facts)}
+        content.append(block)
+    return content
+
+
+async def _text_at_birth(
+    agent: Agent, use: Block, text: str, key: str | None, facts: list[Fact]
+) -> str:
+    """The placeholder for a text over the limit; else the text itself. ``key``: which block of a
+    list it is."""
     limit, reader = agent.state.settings.offload_at, agent.state.spec.reader
-    if reader is None or not isinstance(output, str) or not offload.is_over(output, limit):
-        return output
-    tool, tool_use_id, chars = use["name"], use["id"], len(output)
+    if reader is None or not offload.is_over(text, limit):
+        return text
+    tool, tool_use_id, chars = use["name"], use["id"], len(text)
     try:
-        stored = await agent.store.write(tool, output)
+        stored = await agent.store.write(tool, text)
     except (WorkspaceError, OSError) as error:
         # Nothing is lost: the content stays where it is, and the log says why.
         facts.append(
             OffloadFailed(tool=tool, tool_use_id=tool_use_id, chars=chars, message=str(error))
         )
-        return output
+        return text
     facts.append(
-        Offloaded(tool=tool, tool_use_id=tool_use_id, chars=chars, path=stored.path, reason="birth")
+        Offloaded(
+            tool=tool,
+            tool_use_id=tool_use_id,
+            chars=chars,
+            path=stored.path,
+            reason="birth",
+            key=key,
+        )
     )
-    return offload.placeholder(stored.path, output, reader)
+    return offload.placeholder(stored.path, text, reader)
 
 
 def _sendable(output: Output) -> Output:
     """Text that can be sent as UTF-8 and is not empty: the API refuses both otherwise."""
-    if not isinstance(output, str):
-        return output
-    text = output if output.isascii() else output.encode("utf-8", "replace").decode()
-    return text or "(empty)"
+    if isinstance(output, str):
+        return _sendable_text(output)
+    return [
+        {**block, "text": _sendable_text(block["text"])} if block["type"] == "text" else block
+        for block in output
+    ]
+
+
+def _sendable_text(text: str) -> str:
+    return (text if text.isascii() else text.encode("utf-8", "replace").decode()) or "(empty)"

@@ -34,8 +34,8 @@ async def perform(agent: Agent, step: Step) -> None:
             await call_tools(agent, uses)
         case Refuse(uses, why):
             await refuse(agent, uses, why)
-        case Say(text):
-            await agent.record(MessageAdded(text=text, origin="outrider"))
+        case Say(text, repair):
+            await agent.record(MessageAdded(text=text, origin="outrider", repair=repair))
         case Offload(reason, parts):
             await offload(agent, reason, parts)
         case Compact(trigger, cut):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from orchestrator.agent import Agent
 from orchestrator.context import facts
-from orchestrator.context.offload import Part, old_placeholder
+from orchestrator.context.offload import Part
 from orchestrator.events import Fact, Offloaded, OffloadFailed, OffloadReason
-from workspace import WorkspaceError
+from workspace import StoredFile, WorkspaceError
 
 
 async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) -> None:
@@ -18,13 +18,15 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
     moved: list[Offloaded] = []
     failed: list[Fact] = []
     for part in parts:
-        chars = len(part.text)
         try:
-            stored = await agent.store.write(part.tool, part.text)
+            stored = await _store(agent, part)
         except (WorkspaceError, OSError) as error:
             failed.append(
                 OffloadFailed(
-                    tool=part.tool, tool_use_id=part.tool_use_id, chars=chars, message=str(error)
+                    tool=part.tool,
+                    tool_use_id=part.tool_use_id,
+                    chars=len(part.text),
+                    message=str(error),
                 )
             )
             break  # the next one would hardly do better
@@ -32,10 +34,10 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
             Offloaded(
                 tool=part.tool,
                 tool_use_id=part.tool_use_id,
-                chars=chars,
+                chars=stored.chars,
                 path=stored.path,
-                reason="input" if reason == "line" and part.key is not None else reason,
-                placeholder=old_placeholder(stored.path, part.text, reader),
+                reason="input" if reason == "line" and part.is_input else reason,
+                placeholder=part.placeholder(stored.path, reader),
                 entry=part.entry,
                 block=part.block,
                 key=part.key,
@@ -48,3 +50,9 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
         kept, _ = facts.merge(agent.state.facts, found)
         moved[-1] = moved[-1].model_copy(update={"batch_end": True, "facts": kept})
     await agent.record(*moved, *failed)
+
+
+async def _store(agent: Agent, part: Part) -> StoredFile:
+    if part.media is None:
+        return await agent.store.write(part.tool, part.text)
+    return await agent.store.write_bytes(part.tool, part.data, part.suffix)

@@ -52,6 +52,8 @@ class State:
     turn_weights: tuple[int, ...] = ()
     # Whether the newest reply asked for no tool and nothing has followed it yet.
     reply_open: bool = False
+    repairing: bool = False
+    repaired: bool = False
     cut_replies: int = 0
     cut_text: str = ""
     cut_call: bool = False
@@ -140,9 +142,8 @@ def apply(state: State, event: ev.Event) -> State:
             return _fail(state, event)
         case ev.ToolReturned():
             return _answer(state, event)
-        case ev.MessageAdded(text=text, origin=origin):
-            newest = text if origin == "user" else state.newest_request
-            return replace(_append(state, user(text)), reply_open=False, newest_request=newest)
+        case ev.MessageAdded():
+            return _hear(state, event)
         case ev.Offloaded():
             return _offload(state, event)
         case ev.Compacted():
@@ -167,6 +168,18 @@ def _note(state: State, event: ev.Event) -> State:
             return replace(state, ended=event)
         case _:
             return state
+
+
+def _hear(state: State, event: ev.MessageAdded) -> State:
+    by_user = event.origin == "user"
+    return replace(
+        _append(state, user(event.text)),
+        reply_open=False,
+        newest_request=event.text if by_user else state.newest_request,
+        repairing=event.repair,
+        # A new request of the user's has a conclusion of its own, to be put right once.
+        repaired=state.repaired and not by_user,
+    )
 
 
 def _start(event: ev.AgentStarted) -> State:
@@ -215,6 +228,8 @@ def _reply(state: State, event: ev.ModelReplied) -> State:
         turn=state.turn + 1,
         stop_reason=event.stop_reason,
         handed_back=state.handed_back or event.purpose == "handback",
+        repairing=False,
+        repaired=state.repaired or event.purpose == "repair",
     )
     return _with_content(state, event)
 
@@ -229,7 +244,7 @@ def _taught(state: State, event: ev.ModelReplied) -> Estimator:
 def _with_content(state: State, event: ev.ModelReplied) -> State:
     blocks, uses = event.blocks, tool_uses(event.blocks)
     # Calls run only on stop reason tool_use: a call that was cut off can look whole.
-    runs = event.stop_reason == "tool_use" and event.purpose != "handback"
+    runs = event.stop_reason == "tool_use" and event.purpose == "agent"
     if uses and not runs:
         blocks = [b for b in blocks if b.get("type") != "tool_use"]
     weight = state.weight

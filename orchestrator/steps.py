@@ -23,6 +23,7 @@ from orchestrator.events import ModelFailed, Status
 from orchestrator.messages import Block, Message, user
 from orchestrator.model import Purpose, Request
 from orchestrator.state import State, reminder
+from subagents import problem_of
 
 # Replies in a row that may be cut at the output limit before the agent is ended.
 MAX_CUT_REPLIES = 3
@@ -33,6 +34,10 @@ _CONTINUE = "Your reply was cut off at the output limit. Continue exactly where 
 _CUT_CALL = (
     "Your reply was cut off at the output limit before a tool call was complete, so the call was not "
     "run. Go on in smaller steps: write long content in several calls."
+)
+_REPAIR = (
+    "Your last message is your conclusion, and it cannot be used: {problem}. Write the whole "
+    "conclusion again, complete in itself; no tool will run."
 )
 _HANDBACK = (
     "You have reached a limit ({limit}) and no tool will run any more. Hand back what you have now: "
@@ -62,9 +67,10 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Add a user message of our own."""
+    """Add a user message of our own. ``repair``: it asks for the conclusion to be put right."""
 
     text: str
+    repair: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +116,21 @@ def _after_reply(state: State) -> Step | None:
             return End("failed", "refusal", state.last_text)
         case "pause_turn":
             return None
-        case _ if not state.last_text:
-            return End("empty", "no_answer", "")
         case _:
-            return End("finished", None, state.last_text)
+            return _after_answer(state)
+
+
+def _after_answer(state: State) -> Step:
+    """The agent has said its last word: a conclusion, once put right if it needs that."""
+    text, spec = state.last_text, state.spec
+    problem = problem_of(text, spec.returns, is_child=spec.parent_id is not None)
+    if problem is not None and not state.repaired and state.limit is None:
+        return Say(_REPAIR.format(problem=problem), repair=True)
+    if not text:
+        return End("empty", "no_answer", "")
+    if problem is not None and spec.returns is not None:
+        return End("failed", "schema", text)
+    return End("finished", None, text)
 
 
 def _after_cut(state: State) -> Step:
@@ -127,7 +144,7 @@ def _before_call(state: State) -> Step:
     room = after_overflow(now, state.overflows) if state.overflowed else make_room(now)
     match room:
         case None:
-            return CallModel("agent" if state.limit is None else "handback")
+            return CallModel(_purpose(state))
         case Full():
             settings = state.settings
             exhausted = settings.compaction and not state.overflowed
@@ -135,6 +152,12 @@ def _before_call(state: State) -> Step:
             return End("failed", reason, state.last_text)
         case _:
             return room
+
+
+def _purpose(state: State) -> Purpose:
+    if state.limit is not None:
+        return "handback"
+    return "repair" if state.repairing else "agent"
 
 
 def situation_of(state: State) -> Situation:
@@ -174,7 +197,7 @@ def request_for(state: State, purpose: Purpose, *, run_id: str = "") -> Request:
         encoded=encoded,
         system=marked_system(spec.system),
         tools=spec.tool_schemas,
-        tool_choice=_NO_TOOLS if purpose == "handback" and spec.tool_schemas else None,
+        tool_choice=None if purpose == "agent" or not spec.tool_schemas else _NO_TOOLS,
         max_tokens=_output_tokens(state.output_tokens, purpose),
         agent_id=spec.agent_id,
         agent_type=spec.agent_type,

@@ -1,6 +1,7 @@
 """Subagents: their definitions, tolerant of how people write them, and how work is handed to one."""
 
 from subagents.conclusion import Conclusion, Status, estimate, limit_each, render
+from subagents.contract import instruction, named_files, problem_of, schema_of
 from subagents.definition import JSON, Definition, Problem
 from subagents.loader import FOLDERS, Loaded, builtin, discover, load, parse
 from subagents.spawn import Brief, SpawnError, TaskTool, find, listing
@@ -22,10 +23,14 @@ __all__ = [
     "discover",
     "estimate",
     "find",
+    "instruction",
     "limit_each",
     "listing",
     "load",
+    "named_files",
     "parse",
+    "problem_of",
     "render",
     "resolve",
+    "schema_of",
 ]
