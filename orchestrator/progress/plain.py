@@ -1,0 +1,100 @@
+"""Plain lines: one per notable event, for logs and pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, TextIO
+
+from orchestrator import events as ev
+from orchestrator.events import Record
+from orchestrator.progress.board import MAIN, Board
+from orchestrator.progress.inert import one_line
+from todos import parse
+
+
+def notable(board: Board, record: Record) -> str | None:
+    """A line about ``record`` if it is notable; ``board`` is as it was before."""
+    who, fact = one_line(record.agent_id, 60), record.fact
+    match fact:
+        case ev.AgentStarted():
+            brief = f": {one_line(fact.brief, 60)}" if fact.parent_id else ""
+            return f"{who} started on {one_line(fact.model, 60)}{brief}"
+        case ev.AgentEnded():
+            return f"{who} {_ending(fact)}"
+        case ev.TodosWritten() if record.agent_id == MAIN:
+            return _todos_changed(board, fact)
+        case ev.BudgetReached():
+            return f"{who} reached the limit {fact.name} ({fact.limit:,g})"
+        case ev.Compacted():
+            saved = f"{fact.before_tokens:,} → {fact.after_tokens:,} tokens"
+            return f"{who} summarised {fact.messages} old messages: {saved}"
+        case ev.ModelFailed():
+            return f"{who} call failed ({fact.kind}): {one_line(fact.message, 160)}{_again(fact)}"
+        case _:
+            return _refused(who, fact)
+
+
+def _refused(who: str, fact: ev.Fact) -> str | None:
+    match fact:
+        case ev.OffloadFailed():
+            return f"{who} could not store a result of {fact.tool}: {one_line(fact.message)}"
+        case ev.PermissionDecided(decision="deny"):
+            return f"{who} was denied {one_line(fact.tool)} by {one_line(fact.rule)}"
+        case _:
+            return None
+
+
+def _ending(fact: ev.AgentEnded) -> str:
+    reason = "" if fact.reason is None else f" ({fact.reason})"
+    tokens = f"{fact.usage.total_tokens:,} tokens"
+    return f"{fact.status}{reason} after {fact.turns} turns, {fact.tool_calls} calls, {tokens}"
+
+
+def _todos_changed(board: Board, fact: ev.TodosWritten) -> str | None:
+    """Only what changed: whole lists, again and again, would drown the rest."""
+    before = {item.id: item.status for item in board.todos}
+    changed = [item for item in parse(fact.text) if before.get(item.id) != item.status]
+    if not changed:
+        return None
+    item = changed[0]
+    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+    words = f"{item.status.replace('_', ' ')}: {one_line(item.content, 60)}{more}"
+    return f"to-dos {fact.done}/{fact.total} done; {words}"
+
+
+def _again(fact: ev.ModelFailed) -> str:
+    if fact.retry_in_ms is None:
+        return "; it is not tried again"
+    return f"; again in {fact.retry_in_ms / 1000:.1f}s"
+
+
+class PlainLines:
+    """One line per notable event, for logs and pipes. An observer of records."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._board = Board()
+
+    def __call__(self, records: Sequence[Record]) -> None:
+        for record in records:
+            text = notable(self._board, record)
+            self._board = self._board.after(record)
+            if text is not None:
+                seconds = record.ts - (self._board.began or record.ts)
+                self._stream.write(f"{seconds:7.1f}s  {text}\n")
+        self._stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+    def drop(self) -> None:
+        """Nothing to put right."""
