@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import anyio
+
 from orchestrator.budget import Budget
-from orchestrator.events import Fact, ModelFailed, ModelReplied, Record
+from orchestrator.events import Fact, MessageAdded, ModelFailed, ModelReplied, Record
 from orchestrator.gate import Gates
 from orchestrator.journal import Journal
 from orchestrator.ledger import Usage
@@ -48,7 +50,9 @@ class Seams:
 
 
 class Desk(Protocol):
-    """Where an agent's own files are kept."""
+    """Where an agent's own files are kept. ``is_followup``: it answers a question after its end."""
+
+    is_followup: bool
 
     async def archive(self, messages: Sequence[Message], heading: str) -> str:
         """Append messages to the archive; returns its path in the workspace. Raises ``OSError``."""
@@ -83,6 +87,12 @@ class Agent:
     conclusion_tokens: int = 2_000
     state: State = field(default_factory=State)
     conclusion: Conclusion | None = None
+    # Conclusions of children in the background, as they come; `arrived` is set while there are some.
+    inbox: list[tuple[str, str]] = field(default_factory=list)
+    arrived: anyio.Event = field(default_factory=anyio.Event)
+    last_heard: float = field(default_factory=time.monotonic)
+    # How many things it waits for that may rightly take long: children, the gate.
+    waiting: int = 0
 
     async def record(self, *facts: Fact) -> None:
         """Journal ``facts``; when this returns they are durable and part of the state."""
@@ -93,8 +103,34 @@ class Agent:
             rows.append((self.agent_id, turn, fact))
         await self.seams.journal.append(rows, self._recorded)
 
+    def deliver(self, child_id: str, text: str) -> None:
+        """Hand over a background child's conclusion; it enters the history at the next safe moment."""
+        self.inbox.append((child_id, text))
+        self.arrived.set()
+
+    async def take_in(self) -> None:
+        """Record what was delivered, where a user message may stand: not before open results."""
+        if not self.inbox or self.state.unanswered or self.state.ended is not None:
+            return
+        arrived, self.inbox = self.inbox, []
+        self.arrived = anyio.Event()
+        await self.record(
+            *(MessageAdded(text=text, origin="child", child_id=child) for child, text in arrived)
+        )
+
+    @contextmanager
+    def patient(self) -> Iterator[None]:
+        """While the agent waits for something that may rightly take long, silence means nothing."""
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+            self.last_heard = time.monotonic()
+
     def _recorded(self, records: Sequence[Record]) -> None:
         # In the journal's writer, so in the journal's order, whatever order the tasks wake in.
+        self.last_heard = time.monotonic()
         for record in records:
             self.state = apply(self.state, record.fact)
         self.seams.observe(records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 
 import anyio
 
@@ -86,7 +87,10 @@ async def _attempt(agent: Agent, request: Request) -> Reply:
         seconds += HANDBACK_SECONDS
     gate = agent.seams.gates.before(request.model)
     with anyio.move_on_after(seconds):
-        async with gate.passing(), agent.seams.slots:
+        async with AsyncExitStack() as held:
+            with agent.patient():
+                await held.enter_async_context(gate.passing())
+                await held.enter_async_context(agent.seams.slots)
             reply = await agent.seams.model(request)
         gate.succeeded()
         return reply

@@ -20,6 +20,8 @@ class DiskDesk:
     history: Path
     conclusion: Path
     todos: Path
+    # What is concluded now answers a question after the end; the first conclusion stays.
+    is_followup: bool = False
     _stamp: tuple[int, int] | None = field(default=None, init=False)
 
     @classmethod
@@ -34,8 +36,15 @@ class DiskDesk:
         return self.run.shown(self.history)
 
     async def conclude(self, text: str) -> str:
-        await run_sync(self._write, self.conclusion, text if text.endswith("\n") else f"{text}\n")
-        return self.run.shown(self.conclusion)
+        path = self._next_conclusion() if self.is_followup else self.conclusion
+        await run_sync(self._write, path, text if text.endswith("\n") else f"{text}\n")
+        return self.run.shown(path)
+
+    def _next_conclusion(self) -> Path:
+        number = 2
+        while (path := self.conclusion.with_stem(f"{self.conclusion.stem}-{number}")).exists():
+            number += 1
+        return path
 
     def has_file(self, path: str) -> bool:
         root = self.run.root.resolve()

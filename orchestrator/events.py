@@ -113,8 +113,10 @@ class MessageAdded(Fact):
     content = frozenset({"text"})
     event: Literal["message_added"] = "message_added"
     text: str
-    origin: Literal["user", "outrider"]
+    origin: Literal["user", "outrider", "child"]
     repair: bool = False
+    # The background child whose conclusion this is: with it, it is delivered, once.
+    child_id: str | None = None
 
 
 class ToolStarted(Fact):
@@ -202,6 +204,13 @@ class CacheBroken(Fact):
     cause: Literal["offload", "compaction", "service"]
 
 
+class AgentSilent(Fact):
+    """Nothing was heard of the agent for a while: it is stuck, or its model or tool is slow."""
+
+    event: Literal["agent_silent"] = "agent_silent"
+    seconds: float
+
+
 class WindowCorrected(Fact):
     event: Literal["window_corrected"] = "window_corrected"
     model: str
@@ -278,6 +287,7 @@ Event = Annotated[
     | OffloadFailed
     | Compacted
     | LevelChanged
+    | AgentSilent
     | CacheBroken
     | WindowCorrected
     | TodosWritten

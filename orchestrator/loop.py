@@ -15,17 +15,19 @@ from orchestrator.events import MessageAdded
 from orchestrator.execution import call_tools, refuse
 from orchestrator.offloading import offload
 from orchestrator.state import State
-from orchestrator.steps import CallModel, CallTools, End, Refuse, Say, Step, next_step
+from orchestrator.steps import CallModel, CallTools, End, Refuse, Say, Step, Wait, next_step
 
 
 async def run_agent(agent: Agent) -> State:
     """Run a started agent to its end. Returns its last state."""
+    await agent.take_in()
     while (step := next_step(agent.state)) is not None:
         await perform(agent, step)
+        await agent.take_in()
     return agent.state
 
 
-async def perform(agent: Agent, step: Step) -> None:
+async def perform(agent: Agent, step: Step) -> None:  # noqa: C901 (one arm for each kind of step)
     """Carry out one step. Everything that it changes, it changes by recording events."""
     match step:
         case CallModel(purpose):
@@ -36,6 +38,8 @@ async def perform(agent: Agent, step: Step) -> None:
             await refuse(agent, uses, why)
         case Say(text, repair):
             await agent.record(MessageAdded(text=text, origin="outrider", repair=repair))
+        case Wait():
+            await agent.arrived.wait()
         case Offload(reason, parts):
             await offload(agent, reason, parts)
         case Compact(trigger, cut):

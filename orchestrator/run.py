@@ -24,7 +24,6 @@ from orchestrator.events import Record, RunEnded
 from orchestrator.journal import open_journal
 from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
-from orchestrator.loop import run_agent
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Permissions
 from orchestrator.prices import cost_usd
@@ -170,14 +169,34 @@ async def start(options: Options) -> Report:
     await run_sync(run_dir.create)
     tally = Tally(call_price)
     async with _recording(options, run_dir, tally) as seams:
-        team = Team(options, run_dir, seams)
-        main = await team.main()
-        try:
-            await run_agent(main)
-        finally:
+        main = await _carry_out(options, run_dir, seams, tally)
+    return report_of(tally.summary(options.run_id), run_dir, main.state)
+
+
+async def _carry_out(options: Options, run_dir: RunDir, seams: Seams, tally: Tally) -> Agent:
+    """Run the main agent, and what goes on beside it, to the end. Raises `JournalError`."""
+    main: Agent | None = None
+    team: Team | None = None
+    failure: Exception | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            team = Team(options, run_dir, seams, group)
+            try:
+                main = await team.main()
+                await team.see_main_through(main)
+            # Carried past the group, which would wrap it in an exception group.
+            except Exception as error:  # noqa: BLE001
+                failure = error
+                group.cancel_scope.cancel()
+        failure = failure or (team.failure if team is not None else None)
+        if failure is not None:
+            raise failure
+    finally:
+        if main is not None:
             with anyio.CancelScope(shield=True):
                 await main.record(_end_of(main, tally))
-    return report_of(tally.summary(options.run_id), run_dir, main.state)
+    assert main is not None, "without a failure there is a main agent"
+    return main
 
 
 @asynccontextmanager

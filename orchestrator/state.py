@@ -63,6 +63,8 @@ class State:
     newest_breakpoint: Place | None = None
     ledger: Ledger = Ledger()
     estimator: Estimator = Estimator()
+    # Children in the background whose conclusion was not delivered yet.
+    background: frozenset[str] = frozenset()
     level: Level = "normal"
     window_tokens: int = 0
 
@@ -156,6 +158,8 @@ def _note(state: State, event: ev.Event) -> State:
     match event:
         case ev.TodosWritten(text=text):
             return replace(state, todos=text)
+        case ev.AgentSpawned(child_id=child_id, background=True):
+            return replace(state, background=state.background | {child_id})
         case ev.BudgetReached(name=name):
             return replace(state, limit=name, failure=None)
         case ev.OffloadFailed():
@@ -179,6 +183,10 @@ def _hear(state: State, event: ev.MessageAdded) -> State:
         repairing=event.repair,
         # A new request of the user's has a conclusion of its own, to be put right once.
         repaired=state.repaired and not by_user,
+        background=state.background - {event.child_id},
+        # A question after the end: the agent goes on from what it knows.
+        ended=None if by_user else state.ended,
+        failure=None if by_user else state.failure,
     )
 
 

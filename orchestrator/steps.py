@@ -74,13 +74,18 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until a child in the background has ended: an agent ends only when none is live."""
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     status: Status
     reason: str | None
     conclusion: str
 
 
-Step = CallModel | CallTools | Refuse | Say | Offload | Compact | End
+Step = CallModel | CallTools | Refuse | Say | Wait | Offload | Compact | End
 
 
 def next_step(state: State) -> Step | None:
@@ -122,6 +127,8 @@ def _after_reply(state: State) -> Step | None:
 
 def _after_answer(state: State) -> Step:
     """The agent has said its last word: a conclusion, once put right if it needs that."""
+    if state.background and state.limit is None:
+        return Wait()
     text, spec = state.last_text, state.spec
     problem = problem_of(text, spec.returns, is_child=spec.parent_id is not None)
     if problem is not None and not state.repaired and state.limit is None:

@@ -11,25 +11,30 @@ from importlib.metadata import version
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from orchestrator import compose
 from orchestrator.agent import Agent, Observe, Seams
+from orchestrator.background import SILENT_SECONDS, Background, watch
 from orchestrator.budget import Budget, Limits
+from orchestrator.children import Children
 from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, Surroundings
 from orchestrator.concluding import conclude
 from orchestrator.context.policy import Context
 from orchestrator.desk import DiskDesk
 from orchestrator.errors import JournalError, ModelError, Overloaded
 from orchestrator.events import AgentSpawned, AgentStarted, RunStarted, TodosWritten
-from orchestrator.execution import current_call
+from orchestrator.journal import read_records
 from orchestrator.loop import run_agent
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Permissions
 from orchestrator.rundir import RunDir
+from orchestrator.state import replay
 from orchestrator.tools import Tool, tool_of
 from subagents import (
     Brief,
+    ChildTools,
     Conclusion,
     Definition,
     Loaded,
@@ -49,6 +54,7 @@ from workspace import (
 )
 
 MAIN_ID = "main"
+_OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task")
 DESCRIBE_SECONDS = 5.0
 DESCRIBE_AGAIN_SECONDS = 0.25
 
@@ -73,6 +79,7 @@ class Options:
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
     log_content: bool = False
     observers: Sequence[Observe] = ()
+    silent_seconds: float = SILENT_SECONDS
 
     @property
     def overrides_models(self) -> bool:
@@ -83,8 +90,13 @@ class Options:
 class Team:
     """Makes the agents of a run and starts them."""
 
-    def __init__(self, options: Options, run_dir: RunDir, seams: Seams) -> None:
+    def __init__(self, options: Options, run_dir: RunDir, seams: Seams, group: TaskGroup) -> None:
+        """``group``: the run's own task group, for what goes on beside its main agent."""
         self._options = options
+        self._group = group
+        self._background = Background(group)
+        self._children = Children(self, self._background, options.limits.max_agents)
+        self._live: dict[str, Agent] = {}
         self._run_dir = run_dir
         self._seams = seams
         self._budget = Budget(
@@ -94,7 +106,11 @@ class Team:
         self._asking = anyio.Lock()
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
         self._learnt: dict[str, float] = {}
-        self._spawned = 0
+
+    @property
+    def failure(self) -> JournalError | None:
+        """Why a child in the background had to end the run."""
+        return self._background.failure
 
     async def main(self) -> Agent:
         """The main agent, started."""
@@ -124,38 +140,43 @@ class Team:
         await agent.record(run_started, spec)
         return agent
 
-    async def start(self, parent: Agent, definition: Definition, brief: Brief) -> Conclusion:
-        """Run a child of ``parent`` to its end. Raises `SpawnError` if it cannot be started."""
-        call = current_call.get()
-        self._take_place(definition, parent)
-        child_id = compose.child_id(
-            parent.agent_id, definition.name, call.turn, call.index, call.tool_use_id
-        )
+    async def make_child(
+        self, parent: Agent, definition: Definition, brief: Brief, child_id: str
+    ) -> tuple[Agent, AgentStarted]:
+        """A child of ``parent``, and the event that it begins with. Raises `SpawnError`."""
+        if resolve(definition, parent.tools).refused:
+            names = ", ".join(definition.tools or ())
+            raise SpawnError(
+                f"{definition.name} names tools that do not exist here ({names}); "
+                f"there are: {', '.join(parent.tools)}."
+            )
         depth = parent.state.spec.depth + 1
-        self._learn_from(parent)
         child = self._make(child_id, definition, parent=parent, depth=depth)
+        self._learn_from(parent)
         try:
             spec = await self._spec_of_child(child, parent, definition, brief, depth)
         except ValueError as error:
             raise SpawnError(f"{definition.name} cannot be started: {error}") from None
-        parent.children.append(child_id)
-        spawned = AgentSpawned(
-            child_id=child_id, child_type=definition.name, tool_use_id=call.tool_use_id
-        )
-        await parent.record(spawned)
-        await child.record(spec)
-        conclusion = await self._see_through(child)
-        self._learn_from(child)
-        return conclusion
+        return child, spec
 
-    def _learn_from(self, agent: Agent) -> None:
-        estimator = agent.state.estimator
-        if estimator.reports:
-            self._learnt[agent.state.spec.model] = estimator.tokens_per_byte
+    async def revive(self, parent: Agent, child_id: str) -> Agent:
+        """A child that has ended, as its records leave it: it still knows what it saw."""
+        records = partial(read_records, self._run_dir.journal, agent=child_id)
+        facts = await run_sync(lambda: [record.fact for record in records()])
+        state = replay(facts)
+        definition = self._options.definitions.get(state.spec.agent_type)
+        if definition is None:
+            raise SpawnError(f"The definition of {child_id} is gone.")
+        child = self._make(child_id, definition, parent=parent, depth=state.spec.depth)
+        child.state = state
+        child.children = [f.child_id for f in facts if isinstance(f, AgentSpawned)]
+        child.desk.is_followup = True
+        return child
 
-    async def _see_through(self, child: Agent) -> Conclusion:
+    async def see_through(self, child: Agent) -> Conclusion:
         """Whatever happens in a child, its parent gets a conclusion; only the journal's failure,
         which ends the run, and cancellation pass through."""
+        self._live[child.agent_id] = child
         try:
             await run_agent(child)
         except JournalError:
@@ -163,8 +184,27 @@ class Team:
         except Exception as error:  # noqa: BLE001
             text = f"{child.state.last_text}\n\n[crashed: {type(error).__name__}: {error}]".strip()
             await conclude(child, "failed", "crashed", text)
+        finally:
+            del self._live[child.agent_id]
+        await self._background.end_children_of(child)
+        self._learn_from(child)
         assert child.conclusion is not None, "an agent that has ended has a conclusion"
         return child.conclusion
+
+    async def see_main_through(self, main: Agent) -> None:
+        """Run the main agent to its end; nothing that it started outlives it."""
+        self._live[MAIN_ID] = main
+        self._group.start_soon(
+            watch, lambda: list(self._live.values()), self._options.silent_seconds
+        )
+        await run_agent(main)
+        await self._background.end_children_of(main)
+        self._group.cancel_scope.cancel()
+
+    def _learn_from(self, agent: Agent) -> None:
+        estimator = agent.state.estimator
+        if estimator.reports:
+            self._learnt[agent.state.spec.model] = estimator.tokens_per_byte
 
     async def _spec_of_child(
         self, child: Agent, parent: Agent, definition: Definition, brief: Brief, depth: int
@@ -189,21 +229,6 @@ class Team:
             depth=depth,
             tokens_per_byte=self._learnt.get(model),
         )
-
-    def _take_place(self, definition: Definition, parent: Agent) -> None:
-        most = self._options.limits.max_agents
-        if most is not None and self._spawned >= most:
-            raise SpawnError(
-                f"Limit max_agents: this run may start {most} subagents and has; do it yourself."
-            )
-        if resolve(definition, parent.tools).refused:
-            names = ", ".join(definition.tools or ())
-            raise SpawnError(
-                f"{definition.name} names tools that do not exist here ({names}); "
-                f"there are: {', '.join(parent.tools)}."
-            )
-        # Counted here and not when it runs: the next spawn may check before this one begins.
-        self._spawned += 1
 
     def _make(
         self, agent_id: str, definition: Definition, *, parent: Agent | None, depth: int
@@ -231,8 +256,15 @@ class Team:
         options = self._options
         todos = TodoTool(partial(_read_todos, agent), partial(_write_todos, agent))
         files = FileTools(options.root, options.permissions.access(self._readable(agent)))
+        of = self._children
         task = TaskTool(
-            self._spawnable(definition), partial(self.start, agent), partial(_bind, agent, todos)
+            self._spawnable(definition),
+            partial(of.start, agent),
+            partial(_bind, agent, todos),
+            launch=partial(of.launch, agent),
+        )
+        kin = ChildTools(
+            partial(of.check, agent), partial(of.cancel, agent), partial(of.ask, agent)
         )
         expected = (WorkspaceError, TodoError, SpawnError)
         everything = [
@@ -242,7 +274,10 @@ class Team:
                 for f in files.functions()
             ),
             tool_of(todos.write_todos, bounded=True, expected=expected),
-            tool_of(task.task, bounded=True, expected=expected),
+            *(
+                tool_of(f, bounded=True, expected=expected)
+                for f in (task.task, kin.check_task, kin.cancel_task, kin.ask_task)
+            ),
             *options.tools.values(),
         ]
         have = {t.name: t for t in everything if not options.permissions.denies_tool(t.name)}
@@ -250,7 +285,8 @@ class Team:
             have.pop("write_todos", None)
         deepest = options.limits.depth
         if definition.can_spawn is False or (deepest is not None and depth >= deepest):
-            have.pop("task", None)
+            for name in _OF_PARENTS:
+                have.pop(name, None)
         offered = [name for name in have if parent is None or name in parent.tools]
         granted = resolve(definition, offered)
         # A grant with a pattern is narrower than the tool: until it can be kept, it grants nothing.

@@ -1,18 +1,21 @@
 """Subagents: their definitions, tolerant of how people write them, and how work is handed to one."""
 
+from subagents.children import ChildTools
 from subagents.conclusion import Conclusion, Status, estimate, limit_each, render
 from subagents.contract import instruction, named_files, problem_of, schema_of
 from subagents.definition import JSON, Definition, Problem
 from subagents.loader import FOLDERS, Loaded, builtin, discover, load, parse
-from subagents.spawn import Brief, SpawnError, TaskTool, find, listing
+from subagents.spawn import Brief, Finished, SpawnError, TaskTool, find, listing
 from subagents.toolnames import Resolved, resolve
 
 __all__ = [
     "FOLDERS",
     "JSON",
     "Brief",
+    "ChildTools",
     "Conclusion",
     "Definition",
+    "Finished",
     "Loaded",
     "Problem",
     "Resolved",

@@ -23,6 +23,10 @@ Definitions = Loaded | Mapping[str, Definition]
 _OUTCOME: dict[Status, str] = {"finished": "completed", "cancelled": "cancelled"}
 
 
+Finished = Callable[[Conclusion], Awaitable[str]]
+Launch = Callable[[Definition, "Brief", Finished], Awaitable[str]]
+
+
 class SpawnError(ValueError):
     """A subagent that cannot be started as asked. The text says what to ask for instead."""
 
@@ -39,7 +43,9 @@ class Brief:
 class TaskTool:
     """`task` for one parent, with the kinds of subagents that it may start.
 
-    `start` runs a subagent to its end and answers with a conclusion whatever happened; `bind` sets
+    `start` runs a subagent to its end and answers with a conclusion whatever happened. `launch` starts
+    one and answers with its id; it awaits what it is handed when the subagent has ended, which gives
+    the text that the parent is told then. `bind` sets
     the status of a to-do item (`ValueError` for an unknown one). Conclusions of children that run at the same time share `total`
     tokens of the parent's context.
     """
@@ -50,8 +56,10 @@ class TaskTool:
         start: Callable[[Definition, Brief], Awaitable[Conclusion]],
         bind: Callable[[str, str], Awaitable[None]],
         *,
+        launch: Launch | None = None,
         total: int = TOTAL,
     ) -> None:
+        self._launch = launch
         self._definitions = definitions
         self._start = start
         self._bind = bind
@@ -65,6 +73,7 @@ class TaskTool:
         subagent_type: str = "general",
         description: str = "",
         todo: str | None = None,
+        background: bool = False,
     ) -> str:
         """Hand work to a subagent with a fresh context; only its conclusion comes back.
 
@@ -75,15 +84,35 @@ class TaskTool:
             subagent_type: Its kind.
             description: Three to five words, for people.
             todo: Id of the plan item that follows its outcome.
+            background: Go on meanwhile; you are told when it ends.
         """
         definition = find(self._definitions, subagent_type)
         if not prompt.strip():
             raise SpawnError("The prompt is empty: a subagent sees nothing but its prompt.")
         if todo is not None:
             await self._bind(todo, "in_progress")
-        conclusion = await self._run(definition, Brief(prompt, description, todo))
+        brief = Brief(prompt, description, todo)
+        if background:
+            return await self._start_in_background(definition, brief)
+        conclusion = await self._run(definition, brief)
         text = self._share(conclusion, definition.conclusion_tokens or EACH)
         return text + await self._settle(todo, conclusion.status)
+
+    async def _start_in_background(self, definition: Definition, brief: Brief) -> str:
+        if self._launch is None:
+            raise SpawnError("Subagents cannot run in the background here: leave it out.")
+
+        async def finished(conclusion: Conclusion) -> str:
+            text = render(conclusion, definition.conclusion_tokens or EACH)
+            return text + await self._settle(brief.todo, conclusion.status)
+
+        try:
+            agent_id = await self._launch(definition, brief, finished)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._settle(brief.todo, "failed")
+            raise
+        return f"[{definition.name} {agent_id} · running]\nYou are told when it ends."
 
     async def _run(self, definition: Definition, brief: Brief) -> Conclusion:
         if self._running == 0:
