@@ -17,6 +17,7 @@ from orchestrator.journal import Journal
 from orchestrator.ledger import Usage
 from orchestrator.messages import Message
 from orchestrator.model import Model
+from orchestrator.permissions import Permissions
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
 from subagents import Conclusion
@@ -31,7 +32,6 @@ class Seams:
 
     ``slots``: held during one model call, so that an agent that waits for its children holds none.
     ``gates``: passed before a slot is taken; there all agents slow down together.
-    ``deadline``: of the whole run, on the monotonic clock, ``max_seconds`` after its start.
     ``price``: USD of a call, if known.
     """
 
@@ -41,12 +41,23 @@ class Seams:
     observe: Observe
     slots: AbstractAsyncContextManager[object] = field(default_factory=nullcontext)
     gates: Gates = field(default_factory=Gates)
-    max_seconds: float | None = None
-    deadline: float | None = None
     price: Callable[[str, Usage], float | None] = lambda model, usage: None
 
-    def seconds_left(self) -> float | None:
-        return None if self.deadline is None else self.deadline - time.monotonic()
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When an agent's time is over, on the monotonic clock; ``seconds`` after its beginning."""
+
+    at: float
+    seconds: float
+
+    @classmethod
+    def within(cls, seconds: float | None, outer: Deadline | None) -> Deadline | None:
+        """``seconds`` from now, and never later than ``outer``."""
+        if seconds is None:
+            return outer
+        own = cls(time.monotonic() + seconds, seconds)
+        return own if outer is None or own.at < outer.at else outer
 
 
 class Desk(Protocol):
@@ -85,6 +96,8 @@ class Agent:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     children: list[str] = field(default_factory=list)
     conclusion_tokens: int = 2_000
+    deadline: Deadline | None = None
+    permissions: Permissions = field(default_factory=Permissions)
     state: State = field(default_factory=State)
     conclusion: Conclusion | None = None
     # Conclusions of children in the background, as they come; `arrived` is set while there are some.
@@ -93,6 +106,9 @@ class Agent:
     last_heard: float = field(default_factory=time.monotonic)
     # How many things it waits for that may rightly take long: children, the gate.
     waiting: int = 0
+
+    def seconds_left(self) -> float | None:
+        return None if self.deadline is None else self.deadline.at - time.monotonic()
 
     async def record(self, *facts: Fact) -> None:
         """Journal ``facts``; when this returns they are durable and part of the state."""

@@ -30,7 +30,7 @@ from orchestrator.state import State
 from orchestrator.steps import lines_of, request_for
 from todos import parse
 
-# At the run's deadline an agent still gets this long to hand over what it has.
+# At its deadline an agent still gets this long to hand over what it has.
 HANDBACK_SECONDS = 60.0
 # No model in use has less; a figure below it says something else.
 MIN_WINDOW_TOKENS = 512
@@ -46,10 +46,9 @@ async def call_model(agent: Agent, purpose: Purpose) -> None:
     request = request_for(agent.state, purpose, run_id=agent.seams.run_id)
     outcome = await send(agent, request, agent.state.context_tokens)
     if isinstance(outcome, ModelError) and purpose == "agent":
-        left = agent.seams.seconds_left()
+        left = agent.seconds_left()
         if left is not None and left <= 0:
-            seconds = agent.seams.max_seconds or 0.0
-            await agent.record(BudgetReached(name="max_seconds", limit=seconds))
+            await agent.record(BudgetReached(name="max_seconds", limit=_seconds_of(agent)))
 
 
 async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelError:
@@ -80,8 +79,8 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelEr
 
 
 async def _attempt(agent: Agent, request: Request) -> Reply:
-    """One try, holding one of the run's places for model calls, and never past its deadline."""
-    left = agent.seams.seconds_left()
+    """One try, holding one of the run's places for model calls, and never past the agent's deadline."""
+    left = agent.seconds_left()
     seconds = None if left is None else max(left, 0.0)
     if seconds is not None and request.purpose == "handback":
         seconds += HANDBACK_SECONDS
@@ -94,11 +93,11 @@ async def _attempt(agent: Agent, request: Request) -> Reply:
             reply = await agent.seams.model(request)
         gate.succeeded()
         return reply
-    raise CallTimedOut("the run's time was over before the model had answered")
+    raise CallTimedOut("the time was over before the model had answered")
 
 
 def _wait_after(agent: Agent, error: ModelError, attempt: int, purpose: Purpose) -> float | None:
-    left = agent.seams.seconds_left()
+    left = agent.seconds_left()
     if left is not None and purpose == "handback":
         left += HANDBACK_SECONDS
     return wait_before_retry(error, attempt, deadline_in=left, jitter=random.random())
@@ -173,13 +172,17 @@ def _noticed(state: State, request: Request, reply: Reply, truncated: bool) -> I
         )
 
 
+def _seconds_of(agent: Agent) -> float:
+    return 0.0 if agent.deadline is None else agent.deadline.seconds
+
+
 def _limit_of(agent: Agent) -> Reached | None:
     state = agent.state
     if state.spec.max_turns is not None and state.turn >= state.spec.max_turns:
         return Reached("max_turns", state.spec.max_turns)
-    left = agent.seams.seconds_left()
+    left = agent.seconds_left()
     if left is not None and left <= 0:
-        return Reached("max_seconds", agent.seams.max_seconds or 0.0)
+        return Reached("max_seconds", _seconds_of(agent))
     call = state.context_tokens + state.output_tokens
     return agent.budget.refuses(call, state.context_tokens + HANDBACK_OUTPUT_TOKENS)
 

@@ -151,6 +151,9 @@ def started(
         max_turns=min(turns, default=None),
         binds_thinking=binds_thinking(model),
         returns=returns,
+        request={}
+        if definition.effort is None
+        else {"output_config": {"effort": definition.effort}},
         tokens_per_byte=tokens_per_byte,
         depth=depth,
     )

@@ -50,7 +50,9 @@ class RunResumed(Fact):
 class AgentStarted(Fact):
     """Everything that an agent begins with: its state needs nothing else."""
 
-    content = frozenset({"brief", "system", "tool_schemas", "policy", "reader", "returns"})
+    content = frozenset(
+        {"brief", "system", "tool_schemas", "policy", "reader", "request", "returns"}
+    )
     event: Literal["agent_started"] = "agent_started"
     agent_id: str
     parent_id: str | None = None
@@ -68,6 +70,8 @@ class AgentStarted(Fact):
     policy: dict[str, Any] = {}
     max_turns: int | None = None
     binds_thinking: bool = False
+    # What else every request of the agent carries.
+    request: dict[str, Any] = {}
     # The JSON Schema that the conclusion must fit; ``None``: any text will do.
     returns: dict[str, Any] | None = None
     # What other agents of the run have learnt of this model; ``None``: nothing yet.

@@ -103,10 +103,10 @@ async def _run(agent: Agent, use: Block, facts: list[Fact]) -> tuple[Output, boo
 
 async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
     # A bounded tool such as `task` ends itself: its children hand back what they have.
-    left = None if used.bounded else agent.seams.seconds_left()
+    left = None if used.bounded else agent.seconds_left()
     with anyio.move_on_after(left):
         return as_output(await used.run(use["input"]))
-    raise TimeoutError("stopped: the run's time is over")
+    raise TimeoutError("stopped: the time is over")
 
 
 async def _offload_at_birth(agent: Agent, use: Block, output: Output, facts: list[Fact]) -> Output:

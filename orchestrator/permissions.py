@@ -7,7 +7,7 @@ bare name of a tool, which takes that tool away. What may not be read may not be
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from workspace import Access, Rule
 
 _RULE = re.compile(r"(?P<kind>[A-Za-z0-9_-]+)(?:\((?P<pattern>.*)\))?")
 _PATH_KINDS = ("read", "write")
+_UNREADABLE = "permissions cannot be read: write deny: [read(<pattern>), <tool>]"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,26 @@ class Permissions:
     @cached_property
     def _parsed(self) -> list[tuple[str, str | None, str]]:
         return [_parse(rule) for rule in self.deny]
+
+    def narrowed(self, given: object) -> Permissions:
+        """These and what a definition forbids besides. Nothing that it allows counts: a child never
+        has more than its parent. Raises ``ValueError`` for what cannot be read."""
+        if given is None:
+            return self
+        if not isinstance(given, Mapping):
+            raise ValueError(_UNREADABLE)  # noqa: TRY004 (a file's text, not a programmer's type)
+        more: list[str] = []
+        # With nobody to ask, asking is a denial.
+        for kind in ("deny", "ask"):
+            rules = given.get(kind, ())
+            rules = [rules] if isinstance(rules, str) else rules
+            if not isinstance(rules, Sequence) or not all(isinstance(r, str) for r in rules):
+                raise ValueError(_UNREADABLE)
+            more += rules
+        try:
+            return Permissions(deny=(*self.deny, *more))
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
     def denies_tool(self, name: str) -> bool:
         """Whether the tool as a whole is denied."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import replace
@@ -32,7 +31,7 @@ from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir, check_run_id, new_run_id
 from orchestrator.team import Options, Team, described
 from orchestrator.tools import Tool, by_name
-from subagents import Definition, Loaded, discover
+from subagents import Definition, Loaded, discover, schema_of
 
 # Any of these in the environment says where a model is to be had.
 _WAYS_TO_A_MODEL = (
@@ -94,7 +93,8 @@ async def run(
     given = model if model is None or isinstance(model, Model) else resolved(model, aliases)
     async with _opened(given, base_url) as (chosen, name):
         facts = await described(chosen, name)
-        _check_window(settings, name, facts)
+        main = MAIN if agent is None else _main_of(definitions, agent)
+        _check_main(main, settings, name, facts)
         return await start(
             Options(
                 task=task,
@@ -102,7 +102,7 @@ async def run(
                 model=chosen,
                 model_name=name,
                 run_id=new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id),
-                main=MAIN if agent is None else _main_of(definitions, agent),
+                main=main,
                 tools=by_name(tools),
                 definitions=definitions,
                 limits=limits or Limits(),
@@ -117,11 +117,18 @@ async def run(
         )
 
 
-def _check_window(settings: Context, model: str, facts: ModelFacts) -> None:
+def _check_main(main: Definition, settings: Context, model: str, facts: ModelFacts) -> None:
+    """Everything about the main agent that can be wrong, before anything is recorded."""
     try:
         working_window(settings, compose.window_of(model, facts))
     except ValueError as error:
         raise ConfigError(f"{model}: {error}") from None
+    try:
+        Permissions().narrowed(main.permissions)
+        if main.returns is not None:
+            schema_of(main.returns)
+    except ValueError as error:
+        raise ConfigError(f"{main.source}: {error}") from None
 
 
 @asynccontextmanager
@@ -206,7 +213,6 @@ async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIt
     slots = (
         nullcontext() if limits.concurrency is None else anyio.CapacityLimiter(limits.concurrency)
     )
-    seconds = limits.max_seconds
     async with open_journal(run_dir.journal) as journal:
         # Behind the run's lock: the writer cuts a torn last line off.
         log = LogWriter(
@@ -225,8 +231,6 @@ async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIt
                 journal=journal,
                 observe=observe,
                 slots=slots,
-                max_seconds=seconds,
-                deadline=None if seconds is None else time.monotonic() + seconds,
                 price=cost_usd,
             )
 

@@ -210,6 +210,7 @@ def request_for(state: State, purpose: Purpose, *, run_id: str = "") -> Request:
         agent_type=spec.agent_type,
         run_id=run_id,
         purpose=purpose,
+        extra=spec.request,
     )
 
 

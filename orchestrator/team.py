@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from orchestrator import compose
-from orchestrator.agent import Agent, Observe, Seams
+from orchestrator.agent import Agent, Deadline, Observe, Seams
 from orchestrator.background import SILENT_SECONDS, Background, watch
 from orchestrator.budget import Budget, Limits
 from orchestrator.children import Children
@@ -97,6 +97,7 @@ class Team:
         self._background = Background(group)
         self._children = Children(self, self._background, options.limits.max_agents)
         self._live: dict[str, Agent] = {}
+        self._deadline = Deadline.within(options.limits.max_seconds, None)
         self._run_dir = run_dir
         self._seams = seams
         self._budget = Budget(
@@ -116,7 +117,7 @@ class Team:
         """The main agent, started."""
         options = self._options
         agent = self._make(MAIN_ID, options.main, parent=None, depth=0)
-        around = await run_sync(self._surroundings_of_main, "task" in agent.tools)
+        around = await run_sync(self._surroundings, "task" in agent.tools, options.main)
         spec = compose.started(
             agent_id=MAIN_ID,
             parent_id=None,
@@ -151,9 +152,9 @@ class Team:
                 f"there are: {', '.join(parent.tools)}."
             )
         depth = parent.state.spec.depth + 1
-        child = self._make(child_id, definition, parent=parent, depth=depth)
         self._learn_from(parent)
         try:
+            child = self._make(child_id, definition, parent=parent, depth=depth)
             spec = await self._spec_of_child(child, parent, definition, brief, depth)
         except ValueError as error:
             raise SpawnError(f"{definition.name} cannot be started: {error}") from None
@@ -213,7 +214,7 @@ class Team:
         model = options.model_name
         if not options.overrides_models:
             model = compose.model_name(definition, parent.state.spec.model, options.aliases)
-        around = self._surroundings("task" in child.tools, definition)
+        around = await run_sync(self._surroundings, "task" in child.tools, definition)
         return compose.started(
             agent_id=child.agent_id,
             parent_id=parent.agent_id,
@@ -222,7 +223,7 @@ class Team:
             facts=await self._facts_of(model),
             context=options.context,
             tools=list(child.tools.values()),
-            # A child's first request holds its own prompt and its brief: no memory, no history.
+            # Its own prompt and its brief; memory only where its definition asks for it.
             system=compose.system_of(definition, around),
             brief=brief.prompt,
             max_turns=options.limits.max_turns,
@@ -243,6 +244,12 @@ class Team:
             store=ResultStore(self._options.root, self._run_dir.shown(own.results)),
             desk=DiskDesk.of(self._run_dir, agent_id, is_main=parent is None),
             budget=Budget(max_tokens=limits[0], max_cost=limits[1], parent=budget),
+            deadline=Deadline.within(
+                definition.max_seconds, parent.deadline if parent else self._deadline
+            ),
+            permissions=(parent.permissions if parent else self._options.permissions).narrowed(
+                definition.permissions
+            ),
         )
         if definition.conclusion_tokens is not None:
             agent.conclusion_tokens = definition.conclusion_tokens
@@ -255,7 +262,7 @@ class Team:
         """What the definition grants out of what the parent has; never more."""
         options = self._options
         todos = TodoTool(partial(_read_todos, agent), partial(_write_todos, agent))
-        files = FileTools(options.root, options.permissions.access(self._readable(agent)))
+        files = FileTools(options.root, agent.permissions.access(self._readable(agent)))
         of = self._children
         task = TaskTool(
             self._spawnable(definition),
@@ -280,7 +287,7 @@ class Team:
             ),
             *options.tools.values(),
         ]
-        have = {t.name: t for t in everything if not options.permissions.denies_tool(t.name)}
+        have = {t.name: t for t in everything if not agent.permissions.denies_tool(t.name)}
         if definition.todos is False:
             have.pop("write_todos", None)
         deepest = options.limits.depth
@@ -311,18 +318,22 @@ class Team:
 
         return prefixes
 
-    def _surroundings_of_main(self, spawns: bool) -> Surroundings:
-        around = self._surroundings(spawns, self._options.main)
-        if not self._options.memory:
-            return around
-        root = self._options.root
-        return replace(around, memory=read_memory(root), instructions=project_instructions(root))
-
     def _surroundings(self, spawns: bool, definition: Definition) -> Surroundings:
-        return Surroundings(
-            root=str(self._options.root),
+        options = self._options
+        around = Surroundings(
+            root=str(options.root),
             date=date.today().isoformat(),
             listing=listing(self._spawnable(definition)) if spawns else "",
+        )
+        wanted = definition.memory
+        if wanted is None:  # the main agent has it unless it is switched off, others do not
+            wanted = definition is options.main
+        if not options.memory or wanted in (False, "none"):
+            return around
+        return replace(
+            around,
+            memory=read_memory(options.root),
+            instructions=project_instructions(options.root),
         )
 
     async def _facts_of(self, model: str) -> ModelFacts:
