@@ -15,6 +15,7 @@ from orchestrator.messages import Message, text_of, user
 from orchestrator.model import Request
 from orchestrator.state import apply
 from orchestrator.steps import summary_request, transcript_request, transcript_room
+from workspace import WorkspaceError
 
 # The name that stands for "no model": summaries by rules.
 RULES = "rules"
@@ -28,7 +29,7 @@ async def compact(agent: Agent, trigger: Trigger, cut: Cut) -> None:
     archive = await _archive(agent, dropped)
     summariser = _Summariser(agent, entries, cut)
     summary = await summariser.run()
-    kept, left_out = facts.merge(state.facts, facts.extract(dropped))
+    kept, more = facts.at_compaction(state.facts, state.more_facts, dropped, state.window_tokens)
     fact = Compacted(
         trigger=trigger,
         before_tokens=state.context_tokens,
@@ -39,10 +40,22 @@ async def compact(agent: Agent, trigger: Trigger, cut: Cut) -> None:
         archive=archive,
         summary=summary or compaction.mechanical(entries, state.summary),
         facts=kept,
-        facts_left_out=left_out,
+        more_facts=more,
+        facts_left_out=len(state.more_facts) + len(more),
+        facts_path=await _write_facts(agent, (*state.more_facts, *more)),
     )
     after = apply(agent.state, fact).context_tokens
     await agent.record(fact.model_copy(update={"after_tokens": after}))
+
+
+async def _write_facts(agent: Agent, more: Sequence[str]) -> str | None:
+    """What does not fit beside the summary goes to a file that is named there."""
+    if not more or agent.state.spec.reader is None:
+        return None
+    try:
+        return (await agent.store.write("facts", "\n".join(more) + "\n")).path
+    except (WorkspaceError, OSError):
+        return None  # the archive has them all the same
 
 
 async def _archive(agent: Agent, dropped: list[Message]) -> str:

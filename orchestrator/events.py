@@ -148,7 +148,9 @@ class Offloaded(Fact):
     ``entry``, ``block`` and ``key`` say what ``placeholder`` stands for now, and ``batch_end`` that
     it is the last of those that moved together."""
 
-    content = frozenset({"placeholder", "entry", "block", "key", "batch_end", "facts"})
+    content = frozenset(
+        {"placeholder", "entry", "block", "key", "batch_end", "facts", "more_facts"}
+    )
     event: Literal["offloaded"] = "offloaded"
     tool: str
     tool_use_id: str
@@ -160,8 +162,9 @@ class Offloaded(Fact):
     block: int | None = None
     key: str | None = None
     batch_end: bool = True
-    # At the end of a batch: all facts to keep word for word from now on.
+    # At the end of a batch: all facts to keep word for word from now on, and more for the file.
     facts: list[str] = []
+    more_facts: list[str] = []
 
 
 class OffloadFailed(Fact):
@@ -176,7 +179,7 @@ class OffloadFailed(Fact):
 class Compacted(Fact):
     """The oldest ``messages`` of the history gave way to ``summary``; ``archive`` holds them."""
 
-    content = frozenset({"summary", "facts"})
+    content = frozenset({"summary", "facts", "more_facts"})
     event: Literal["compacted"] = "compacted"
     trigger: Trigger
     before_tokens: int
@@ -186,9 +189,12 @@ class Compacted(Fact):
     fallback: bool
     archive: str
     summary: str
-    # Kept word for word beside the summary, and how many more did not fit (the archive has them).
+    # Kept word for word beside the summary; those that did not fit any more, and the file that holds
+    # all that did not fit so far (``None``: there are none, or it could not be written).
     facts: list[str] = []
+    more_facts: list[str] = []
     facts_left_out: int = 0
+    facts_path: str | None = None
 
 
 class LevelChanged(Fact):

@@ -45,10 +45,15 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
             )
         )
     if moved:
-        # Once only a placeholder is left, a compaction finds no facts there any more.
-        found = facts.extract_from(part.text for part in parts[: len(moved)])
-        kept, _ = facts.merge(agent.state.facts, found)
-        moved[-1] = moved[-1].model_copy(update={"batch_end": True, "facts": kept})
+        state = agent.state
+        kept, more = facts.at_offload(
+            state.facts,
+            state.more_facts,
+            [part.text for part in parts[: len(moved)]],
+            state.window_tokens,
+        )
+        update = {"batch_end": True, "facts": kept, "more_facts": more}
+        moved[-1] = moved[-1].model_copy(update=update)
     await agent.record(*moved, *failed)
 
 

@@ -17,7 +17,7 @@ from orchestrator.context.compaction import pinned, render
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import THINKING, Entry
 from orchestrator.context.overflow import is_input_plus_output_overflow
-from orchestrator.context.policy import Context, Level
+from orchestrator.context.policy import GAIN_SHARE, Context, Level, reserve_within
 from orchestrator.context.request import Place, newest_place
 from orchestrator.ledger import Ledger, Usage
 from orchestrator.messages import Block, encode, text_of, tool_result, tool_uses, user
@@ -40,6 +40,8 @@ class State:
     weight: int = 0
     summary: str = ""
     facts: tuple[str, ...] = ()
+    # Facts beyond those beside the summary: in a file that is named there.
+    more_facts: tuple[str, ...] = ()
     # A follow-up of the user's stays word for word, however long ago it was.
     newest_request: str = ""
     compacted_messages: int = 0
@@ -105,7 +107,7 @@ class State:
     @property
     def output_tokens(self) -> int:
         """Output tokens to ask for: less than at the start where the window proved smaller."""
-        return min(self.spec.output_tokens, max(256, self.window_tokens // 4))
+        return min(self.spec.output_tokens, reserve_within(self.window_tokens))
 
     @property
     def unanswered(self) -> tuple[tuple[int, Block], ...]:
@@ -331,15 +333,20 @@ def _offload(state: State, event: ev.Offloaded) -> State:
     # Chains are made anew once for a batch; it is journalled as one, so its end never lacks.
     if not event.batch_end:
         return replace(state, messages=messages)
-    return _edited(replace(state, facts=tuple(event.facts)), messages, "offload")
+    state = replace(
+        state,
+        facts=tuple(event.facts) or state.facts,
+        more_facts=(*state.more_facts, *event.more_facts),
+    )
+    return _edited(state, messages, "offload")
 
 
 def _compact(state: State, event: ev.Compacted) -> State:
     dropped = state.compacted_messages + event.messages
-    summary = render(event.summary, event.archive, dropped, event.facts)
+    summary = render(event.summary, event.archive, dropped, event.facts, event.facts_path)
     request = pinned(state.spec.brief, event.archive)
     kept = state.messages[1 + event.messages :]
-    first = user(request, summary, *_request_that_would_go(state, kept))
+    first = user(request, summary, *_request_that_would_go(state, kept, event.archive))
     head = history.append((), state.start_chain, first, 0)
     if kept and kept[0].message["role"] == "user":
         head = history.append(head, state.start_chain, kept[0].message, kept[0].turn)
@@ -348,6 +355,7 @@ def _compact(state: State, event: ev.Compacted) -> State:
         state,
         summary=event.summary,
         facts=tuple(event.facts),
+        more_facts=(*state.more_facts, *event.more_facts),
         compacted_messages=dropped,
         compactions=state.compactions + 1,
         idle_compactions=_idle(state, event),
@@ -356,17 +364,17 @@ def _compact(state: State, event: ev.Compacted) -> State:
     return _edited(state, (*head, *kept), "compaction")
 
 
-def _request_that_would_go(state: State, kept: Sequence[Entry]) -> Iterable[str]:
+def _request_that_would_go(state: State, kept: Sequence[Entry], archive: str) -> Iterable[str]:
     """The user's newest request after the first, where it is in no message that is kept."""
     newest = state.newest_request
     if newest and not any(newest in text_of(e.message["content"]) for e in kept):
-        yield f"The user's newest request:\n{newest}"
+        yield f"The user's newest request:\n{pinned(newest, archive)}"
 
 
 def _idle(state: State, event: ev.Compacted) -> int:
     """Automatic compactions in a row that freed less than their share of the window."""
     freed = event.before_tokens - event.after_tokens
-    return 0 if freed >= 0.2 * state.window_tokens else state.idle_compactions + 1
+    return 0 if freed >= GAIN_SHARE * state.window_tokens else state.idle_compactions + 1
 
 
 def _edited(

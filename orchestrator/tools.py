@@ -166,17 +166,26 @@ def _lean(node: Any) -> Any:
     }
 
 
+# What the API takes inside a tool result, with the field that each needs.
+_RESULT_BLOCKS = {
+    "text": "text",
+    "image": "source",
+    "document": "source",
+    "search_result": "source",
+}
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and _RESULT_BLOCKS.get(value.get("type", "")) in value
+
+
 def as_output(value: Any) -> Output:
     """A function's return value as a tool result."""
     if isinstance(value, str):
         return value
     if value is None:
         return "(no output)"
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(b, dict) and "type" in b for b in value)
-    ):
+    if isinstance(value, list) and value and all(map(_is_block, value)):
         return value
     return to_json(value, fallback=str).decode()
 

@@ -71,14 +71,15 @@ def test_c7_what_was_kept_stays_and_what_does_not_fit_is_counted(
     """C7: up to 200 entries."""
     merged, left_out = facts.merge(kept, new)
     assert len(merged) <= 200
-    assert len(merged) + left_out == len({*kept, *new})
+    assert {*merged, *left_out} == {*kept, *new}
+    assert not {*merged} & {*left_out}
     assert set(kept) <= set(merged)
 
 
 def test_user_rules_go_before_other_facts_when_there_is_no_room() -> None:
     merged, left_out = facts.merge([f"a/{n}.py" for n in range(200)], ["never push"])
     assert merged[0] == "never push"
-    assert left_out == 1
+    assert left_out == ["a/199.py"]
 
 
 def test_c7_a_request_over_4000_tokens_keeps_its_ends_and_says_where_it_is() -> None:
@@ -139,11 +140,40 @@ def test_c10_a_summary_must_say_something_and_be_shorter_than_what_it_replaces(
 def test_a_mechanical_summary_is_bounded_and_takes_in_the_one_before() -> None:
     """C10"""
     turns = [m for n in range(200) for m in (assistant(f"step {n}"), user(f"result {n}"))]
+    assert compaction.mechanical(stacked(turns[:4]), "EARLIER").startswith("EARLIER")
     text = compaction.mechanical(stacked(turns), "EARLIER")
-    assert text.startswith("EARLIER")
-    assert "earlier lines are in the archive" in text
+    for _ in range(20):
+        text = compaction.mechanical(stacked(turns), text)
+    assert text.startswith("[earlier lines are in the archive]")
     assert "step 199" in text
     assert len(text.splitlines()) < 70
+    assert len(text) < 70 * 330
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("src/app/a.py:12:def f():", "src/app/a.py:12"),
+        ("2026-01-27-3f2b8c1e-0000-4a11-9c3d-1234567890ab", "3f2b8c1e-0000-4a11-9c3d-1234567890ab"),
+        ("$DIR/data/x.json", "$DIR/data/x.json"),
+    ],
+)
+def test_c7_shapes_inside_words_are_found_too(text: str, fact: str) -> None:
+    """C7: as in the output of a search."""
+    assert fact in facts.extract_from([text])
+
+
+def test_c7_facts_in_nested_arguments_are_found() -> None:
+    """C7"""
+    items = [{"content": "fix src/q.py:88", "status": "pending"}]
+    use = {"type": "tool_use", "id": "t", "name": "write_todos", "input": {"todos": items}}
+    assert "src/q.py:88" in facts.extract([assistant(use)])
+
+
+@pytest.mark.parametrize(("window", "most"), [(8_000, 40), (32_000, 80), (200_000, 200)])
+def test_c7_fewer_facts_stand_beside_the_summary_of_a_small_window(window: int, most: int) -> None:
+    """C7: the others are in a file that is named there."""
+    assert facts.most_for(window) == most
 
 
 @pytest.mark.parametrize("unit", ["x", "a/", "1,", "a.b-", "1.1", "`", "$1", "2026-11-30", "中文"])

@@ -122,7 +122,7 @@ def _filled(kind: type[Fact]) -> Fact:
     (described,) = (each for each in schema["oneOf"] if each["title"] == _name(kind))
     values = {name: _sample(name, part) for name, part in described["properties"].items()}
     for name in kind.content:
-        values[name] = ["canary"] if name == "facts" else _canary(values[name])
+        values[name] = ["canary"] if name in ("facts", "more_facts") else _canary(values[name])
     return EVENT.validate_python(values | {"agent_id": "main"})
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workspace import NotFound, Refused, ResultStore, WorkspaceError
+from workspace import NotFound, NotText, Refused, ResultStore, WorkspaceError
 from workspace.store import StoredFile
 
 FOLDER = ".outrider/runs/R/agents/A/results"
@@ -61,6 +61,45 @@ def test_every_text_comes_back(data: str, hint: str) -> None:
 
     with tempfile.TemporaryDirectory() as root:
         assert anyio.run(round_trip) == data
+
+
+@given(st.binary(max_size=300), st.text(max_size=9), st.text(max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_all_bytes_come_back(data: bytes, hint: str, suffix: str) -> None:
+    """O3: the round trip, whatever they are and wherever the name comes from."""
+
+    async def round_trip() -> bytes:
+        stored = await ResultStore(root, FOLDER).write_bytes(hint, data, suffix)
+        assert (stored.chars, stored.lines) == (len(data), 0)
+        assert stored.sha256 == hashlib.sha256(data).hexdigest()
+        assert on_disk(Path(root), stored) == data
+        return await ResultStore(root, FOLDER).read_bytes(stored.path)
+
+    with tempfile.TemporaryDirectory() as root:
+        assert anyio.run(round_trip) == data
+
+
+@pytest.mark.anyio
+async def test_bytes_are_stored_once_and_named_by_their_kind(tmp_path: Path) -> None:
+    """O4, O7: a suffix that could mislead is replaced; text and bytes share the names."""
+    store = ResultStore(tmp_path, FOLDER)
+    first = await store.write_bytes("shot", b"\x89PNG", ".png")
+    assert first.path == f"{FOLDER}/0001-shot.png"
+    assert await ResultStore(tmp_path, FOLDER).write_bytes("other", b"\x89PNG", ".gif") == first
+    assert (await store.write_bytes("a/b", b"\xff", "/../x")).path == f"{FOLDER}/0002-a-b.bin"
+    text = await store.write("said", "text")
+    assert (await store.write_bytes("shot", b"text", ".png")).path == text.path
+    assert sorted(os.listdir(store.path)) == ["0001-shot.png", "0002-a-b.bin", "0003-said.txt"]
+    assert await store.read_bytes(text.path) == b"text"
+
+
+@pytest.mark.anyio
+async def test_bytes_are_not_read_as_text(tmp_path: Path) -> None:
+    """R6: a clear error."""
+    store = ResultStore(tmp_path, FOLDER)
+    stored = await store.write_bytes("shot", b"\x89PNG", ".png")
+    with pytest.raises(NotText, match="stored as bytes"):
+        await store.read(stored.path)
 
 
 @pytest.mark.anyio
@@ -163,6 +202,8 @@ async def test_only_what_is_in_the_store_is_read_from_it(tmp_path: Path) -> None
     for path in ("a.txt", f"{FOLDER}/none.txt"):
         with pytest.raises(NotFound):
             await store.read(path)
+        with pytest.raises(NotFound):
+            await store.read_bytes(path)
 
 
 def test_a_crash_leaves_no_torn_result(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import workspace
+from tests.pictures import bytes_of, pdf, png
 from workspace import (
     READ_ONLY,
     Access,
@@ -22,10 +23,12 @@ from workspace import (
     Denied,
     FileTools,
     NotFound,
+    NotText,
     OutOfRange,
     Refused,
     ResultStore,
     Rule,
+    WrongKind,
     search,
     tree,
 )
@@ -67,6 +70,12 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def tools(root: Path) -> FileTools:
     return FileTools(root)
+
+
+async def text_of(tools: FileTools, path: str, **arguments: typing.Any) -> str:
+    shown = await tools.read_file(path, **arguments)
+    assert isinstance(shown, str)
+    return shown
 
 
 async def test_the_tests_run_under_the_backend_they_name(anyio_backend: str) -> None:
@@ -172,7 +181,7 @@ async def test_reading_on_as_told_gives_the_whole_file(tools: FileTools, root: P
     arguments: dict[str, typing.Any] = {"path": "big"}
     content = ""
     while arguments:
-        shown = await tools.read_file(**arguments)
+        shown = await text_of(tools, **arguments)
         assert len(shown) <= 5_000
         header, _, part = shown.partition("\n")
         content += part
@@ -183,7 +192,7 @@ async def test_reading_on_as_told_gives_the_whole_file(tools: FileTools, root: P
 
 async def test_what_read_shows_can_be_edited(tools: FileTools, root: Path) -> None:
     """R5: in a file with CRLF line ends."""
-    shown = (await tools.read_file("b.md")).split("\n", 1)[1]
+    shown = (await text_of(tools, "b.md")).split("\n", 1)[1]
     assert await tools.edit_file("b.md", shown, "new\n") == (
         "edited b.md: replaced 1 passage at line 1"
     )
@@ -198,6 +207,62 @@ async def test_errors_of_reading_reach_the_caller(tools: FileTools) -> None:
         await tools.read_file("a.py", 3)
     with pytest.raises(Refused):
         await tools.read_file("../out/x.py")
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "media_type"),
+    [(png(4, 3), "image", "image/png"), (pdf(2), "document", "application/pdf")],
+)
+async def test_an_image_or_a_pdf_comes_back_as_a_content_block(
+    tools: FileTools, root: Path, data: bytes, kind: str, media_type: str
+) -> None:
+    """R7: by its bytes, whatever its name; never as base64 in text."""
+    (root / "odd.txt").write_bytes(data)
+    shown = await tools.read_file("odd.txt")
+    assert isinstance(shown, list)
+    text, block = shown
+    assert text["text"].startswith(f"[odd.txt · {media_type} · ")
+    assert len(text["text"]) < 200
+    assert (block["type"], block["source"]["media_type"]) == (kind, media_type)
+    assert bytes_of(block) == data
+
+
+async def test_what_only_looks_like_an_image_is_text_or_an_error(
+    tools: FileTools, root: Path
+) -> None:
+    """R6, R7: an SVG and a notebook are text; an image that is too large is an error with its size."""
+    (root / "a.png").write_text("<svg/>")
+    (root / "b.ipynb").write_text('{"cells": []}')
+    (root / "c.png").write_bytes(png(padding=5_000_000))
+    (root / "d.bin").write_bytes(b"\x7fELF\0")
+    assert (await text_of(tools, "a.png")).endswith("\n<svg/>")
+    assert (await text_of(tools, "b.ipynb")).endswith('\n{"cells": []}')
+    with pytest.raises(WrongKind, match=r"c\.png: is image/png of 5,000,\d\d\d bytes"):
+        await tools.read_file("c.png")
+    with pytest.raises(NotText, match="is an executable"):
+        await tools.read_file("d.bin")
+
+
+async def test_an_image_is_under_the_same_rules_as_a_text(root: Path) -> None:
+    """P3, P4: a deny rule, and a symlink that leads outside."""
+    (root.parent / "out" / "x.png").write_bytes(png())
+    (root / "x.png").symlink_to("../out/x.png")
+    (root / "secret.png").write_bytes(png())
+    tools = FileTools(root, Access(deny_read=(Rule("secret.*"),)))
+    for path in ("x.png", "../out/x.png", "secret.png"):
+        with pytest.raises(Refused):
+            await tools.read_file(path)
+
+
+async def test_an_offloaded_image_is_shown_again_with_the_same_tool(root: Path) -> None:
+    """O2, O3, R7."""
+    store = ResultStore(root, ".outrider/runs/R/agents/A/results")
+    stored = await store.write_bytes("shot", png(4, 3), ".png")
+    shown = await FileTools(root, Access(readable_private=lambda: [store.folder])).read_file(
+        stored.path
+    )
+    assert isinstance(shown, list)
+    assert bytes_of(shown[1]) == png(4, 3)
 
 
 async def test_writing_tells_what_was_done(tools: FileTools, root: Path) -> None:
@@ -233,7 +298,7 @@ async def test_an_offloaded_result_is_read_back_with_the_same_tools(root: Path) 
     (root / ".gitignore").write_text(".outrider/runs/\n")
     stored = await store.write("grep", "line with needle\r\nlast \ud800")
     tools = FileTools(root, Access(readable_private=lambda: [store.folder]))
-    assert (await tools.read_file(stored.path)).endswith("\nline with needle\r\nlast \ud800")
+    assert (await text_of(tools, stored.path)).endswith("\nline with needle\r\nlast \ud800")
     assert await tools.grep("needle", path=stored.path) == stored.path
     assert await tools.grep("needle", path=store.folder) == stored.path
     assert await tools.glob("*.txt", path=store.folder) == stored.path

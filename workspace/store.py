@@ -1,4 +1,4 @@
-"""The store of offloaded results: what one agent's tools returned, whole, as files it can read."""
+"""The store of offloaded content: what left one agent's context, whole, as files it can read."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from workspace.atomic import read_bytes, write_bytes
-from workspace.errors import NotFound, WorkspaceError
+from workspace.errors import NotFound, NotText, WorkspaceError
 from workspace.paths import Parts, Place, Root, joined
 
 _HINT_CHARS = 40
@@ -19,7 +19,11 @@ _HINT_CHARS = 40
 
 @dataclass(frozen=True)
 class StoredFile:
-    """Where a text lies. `path` is relative to the workspace root; `sha256` is of its bytes."""
+    """Where content lies. `path` is relative to the workspace root; `sha256` is of its bytes.
+
+    Of a text, `chars` and `lines` are counted in the text; of bytes, `chars` is their number and
+    `lines` is 0.
+    """
 
     path: str
     chars: int
@@ -28,10 +32,11 @@ class StoredFile:
 
 
 class ResultStore:
-    """Keeps texts under `folder` (a path from the workspace root), each content once.
+    """Keeps texts and bytes under `folder` (a path from the workspace root), each content once.
 
-    Bytes on disk are exactly the text in UTF-8; lone surrogates survive. Names are unique because
-    they are counted and created exclusively, whatever the hint. Works under asyncio and trio.
+    On disk they are exactly the bytes, or the text in UTF-8; lone surrogates survive. Names are
+    unique because they are counted and created exclusively, whatever the hint. Works under asyncio
+    and trio.
     """
 
     def __init__(self, root: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
@@ -55,36 +60,64 @@ class ResultStore:
 
         Raises `WorkspaceError` if the store cannot be written.
         """
-        return await anyio.to_thread.run_sync(self._write, hint, data)
+
+        def write() -> StoredFile:
+            path, sha256 = self._write(hint, data.encode("utf-8", "surrogatepass"), ".txt")
+            lines = data.count("\n") + (not data.endswith("\n") and data != "")
+            return StoredFile(path, len(data), lines, sha256)
+
+        return await anyio.to_thread.run_sync(write)
+
+    async def write_bytes(self, hint: str, data: bytes, suffix: str) -> StoredFile:
+        """The same for bytes. `suffix`, such as ".png", ends the name; what is stored already keeps
+        the name that it has.
+
+        Raises `WorkspaceError` if the store cannot be written.
+        """
+
+        def write() -> StoredFile:
+            path, sha256 = self._write(hint, data, suffix)
+            return StoredFile(path, len(data), 0, sha256)
+
+        return await anyio.to_thread.run_sync(write)
 
     async def read(self, path: str) -> str:
-        """The text stored at `path`, exactly. Raises `NotFound` for what is not in this store."""
+        """The text stored at `path`, exactly. Raises `NotFound` for what is not in this store, and
+        `NotText` for bytes that are no text."""
+        data = await self.read_bytes(path)
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise NotText(path, f"is stored as bytes ({len(data):,}), not as text") from None
+
+    async def read_bytes(self, path: str) -> bytes:
+        """The bytes stored at `path`. Raises `NotFound` for what is not in this store."""
         return await anyio.to_thread.run_sync(self._read, path)
 
-    def _read(self, path: str) -> str:
+    def _read(self, path: str) -> bytes:
         parts = self._root.parse(path)
         if parts[:-1] != self._folder:
             raise NotFound(path)
         with self._root.walk(parts) as place:
-            return read_bytes(place).decode("utf-8", "surrogatepass")
+            return read_bytes(place)
 
-    def _write(self, hint: str, data: str) -> StoredFile:
-        content = data.encode("utf-8", "surrogatepass")
+    def _write(self, hint: str, content: bytes, suffix: str) -> tuple[str, str]:
+        """The path and the hash of the content."""
         sha256 = hashlib.sha256(content).hexdigest()
         with self._lock:
             if self._names is None:
                 self._names = self._stored()
             name = self._names.get(sha256)
             if name is None or not self._is_whole(name, len(content)):
-                name = self._names[sha256] = self._put(hint, content)
-        lines = data.count("\n") + (not data.endswith("\n") and data != "")
-        return StoredFile(joined((*self._folder, name)), len(data), lines, sha256)
+                name = self._put(f"{_safe(hint)}{_safe_suffix(suffix)}", content)
+                self._names[sha256] = name
+        return joined((*self._folder, name)), sha256
 
-    def _put(self, hint: str, content: bytes) -> str:
+    def _put(self, label: str, content: bytes) -> str:
         number = len(self._names or ())
         while True:
             number += 1
-            name = f"{number:04d}-{_safe(hint)}.txt"
+            name = f"{number:04d}-{label}"
             with self._root.walk((*self._folder, name), make=True, follow=False) as place:
                 if _reserve(place):
                     write_bytes(place, content)
@@ -118,6 +151,10 @@ class ResultStore:
 def _safe(hint: str) -> str:
     cleaned = re.sub(r"[^A-Za-z0-9_-]+", "-", hint[: 4 * _HINT_CHARS]).strip("-")
     return cleaned[:_HINT_CHARS] or "result"
+
+
+def _safe_suffix(suffix: str) -> str:
+    return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ".bin"
 
 
 def _reserve(place: Place) -> bool:

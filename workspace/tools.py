@@ -1,20 +1,22 @@
 """The file tools that a model sees. Signatures and docstrings become their JSON schema.
 
-Each returns text, and raises `WorkspaceError` whose message is meant for the model. Docstrings say
-only what a model cannot guess: they are part of every request.
+Each returns text, or content blocks for an image or a PDF, and raises `WorkspaceError` whose message
+is meant for the model. Docstrings say only what a model cannot guess: they are part of every request.
 """
 
 import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio.from_thread
 import anyio.to_thread
 
-from workspace import globs, pages, search, tree
+from workspace import globs, media, pages, search, tree
 from workspace.access import Access
-from workspace.errors import shown
+from workspace.atomic import read_bytes
+from workspace.errors import NotText, shown
 from workspace.files import Entry, Files
 from workspace.paths import Parts
 
@@ -45,7 +47,7 @@ class FileTools:
         """The real path of the workspace root."""
         return self._files.root.path
 
-    def functions(self) -> list[Callable[..., Awaitable[str]]]:
+    def functions(self) -> list[Callable[..., Awaitable[str | list[dict[str, Any]]]]]:
         """The tools, in the order in which they are shown."""
         return [
             self.ls,
@@ -64,16 +66,26 @@ class FileTools:
 
     async def read_file(
         self, path: str, offset: int = 1, limit: int = 200, char_offset: int = 0
-    ) -> str:
-        """Read a page (at most 5,000 characters) of a text file: a header line, then raw text.
+    ) -> str | list[dict[str, Any]]:
+        """Read a page (at most 5,000 characters) of a file: a header line, then raw text, image or PDF.
 
         Args:
             offset: First line, from 1.
             limit: Lines.
             char_offset: Characters to skip in line `offset`.
         """
-        text = await anyio.to_thread.run_sync(self._files.read, path)
-        return pages.show(path, text, offset, limit, char_offset)
+
+        def read() -> str | list[dict[str, Any]]:
+            try:
+                text = self._files.read(path)
+            except NotText:
+                blocks = media.blocks(path, self._bytes(path))
+                if blocks is None:
+                    raise
+                return blocks
+            return pages.show(path, text, offset, limit, char_offset)
+
+        return await anyio.to_thread.run_sync(read)
 
     async def write_file(self, path: str, content: str) -> str:
         """Create a file, or overwrite one that you have read."""
@@ -137,6 +149,11 @@ class FileTools:
         )
         binary = f"; {hits.binary} binary files skipped" if hits.binary else ""
         return _answer(hits, f"no match for {shown(pattern)} in {tree.searched(path)}{binary}")
+
+    def _bytes(self, path: str) -> bytes:
+        root = self._files.root
+        with root.walk(root.parse(path), self._files.access.check_read) as place:
+            return read_bytes(place)
 
     async def _search(self, find: Callable[[Callable[[], bool]], tree.Hits]) -> tree.Hits:
         deadline = time.monotonic() + self._time_limit

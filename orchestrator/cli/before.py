@@ -12,6 +12,7 @@ import typer
 from orchestrator.cli.exits import say
 from orchestrator.config import PROJECT_FILE, Configured, Settings
 from orchestrator.errors import ConfigError
+from orchestrator.places import user_agent_folders
 from orchestrator.progress import inert
 from orchestrator.rundir import new_run_id
 from subagents import Problem, discover, load
@@ -38,7 +39,7 @@ def check_definitions(root: Path, settings: Settings) -> None:
     """
     named = [p for p in load(*settings.agents).problems if p.severity == "error"]
     if named or not settings.quiet:
-        _show(discover(root, settings.agents).problems)
+        _show(discover(root, settings.agents, user_agent_folders()).problems)
     if named:
         raise ConfigError(f"{named[0].path} gives no definition; nothing was run")
 

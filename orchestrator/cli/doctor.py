@@ -149,9 +149,10 @@ def _without_password(address: str) -> str:
 
 
 def _definitions(root: Path, settings: Settings | None) -> Finding:
+    from orchestrator.places import user_agent_folders
     from subagents import discover
 
-    found = discover(root, settings.agents if settings else ())
+    found = discover(root, settings.agents if settings else (), user_agent_folders())
     worth = [problem for problem in found.problems if problem.severity != "info"]
     said = f"{len(found.definitions)} definitions"
     if not worth:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from orchestrator.cli import options as opt
 from orchestrator.cli.table import Column, cost, number, short_number, table
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from orchestrator.whatif import Call, Conversation, Played
 
 _AS_RUN, _WHAT_IF = "as run", "what if"
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A model or alias whose window and prices to take."),
+]
 _COLUMNS = (
     Column("agent", least=8),
     Column("settings"),
@@ -33,7 +39,7 @@ def replay(
     offload_at: opt.OffloadAt = None,
     compact_at: opt.CompactAt = None,
     window: opt.Window = None,
-    model: opt.Model = None,
+    model: Model = None,
     root: opt.Root = Path(),
     as_json: opt.Json = False,
 ) -> None:
@@ -53,10 +59,11 @@ def replay(
     from orchestrator.rundir import find_run
 
     place = find_run(root, run)
-    asked = _asked(root, {"offload_at": offload_at, "compact_at": compact_at, "window": window})
+    options = {"offload_at": offload_at, "compact_at": compact_at, "window": window, "model": model}
+    asked = _asked(root, options)
     records = list(read_records(place.journal))
     files = _Stored(place)
-    compared = list(_compare(records, files, asked, model))
+    compared = list(_compare(records, files, asked))
     if as_json:
         _print_json(place.run_id, compared, files.missing)
     else:
@@ -64,12 +71,16 @@ def replay(
 
 
 def _asked(root: Path, options: Mapping[str, str | None]) -> dict[str, Any]:
-    """The settings that were asked for, checked as `run` checks them."""
+    """What was asked for, checked as `run` checks it; a model by the name that a run would use."""
+    from orchestrator.compose import MODEL_ALIASES, resolved
     from orchestrator.config import load_settings
 
     given = {name: value for name, value in options.items() if value is not None}
     settings = load_settings(root, given).settings
-    return {name: getattr(settings, name) for name in given}
+    asked = {name: getattr(settings, name) for name in given}
+    if model := asked.get("model"):
+        asked["model"] = resolved(model, {**MODEL_ALIASES, **settings.models})
+    return asked
 
 
 class _Stored:
@@ -124,7 +135,7 @@ class Compared:
 
 
 def _compare(
-    records: Sequence[Record], stored: _Stored, asked: Mapping[str, Any], model: str | None
+    records: Sequence[Record], stored: _Stored, asked: Mapping[str, Any]
 ) -> Iterator[Compared]:
     from orchestrator.context.policy import Context
     from orchestrator.whatif import of_records, on_model
@@ -137,11 +148,11 @@ def _compare(
         at = began[agent_id]
         as_run = _play(recorded, settings, recorded.started.window_tokens, at)
         other = None
-        if asked or model is not None:
-            moved = recorded if model is None else on_model(recorded, model)
-            same_window = model is None and "window" not in asked
-            window = as_run.window if same_window else None
-            other = _play(moved, replace(settings, **asked), window, at)
+        if asked:
+            changed = {name: value for name, value in asked.items() if name != "model"}
+            moved = on_model(recorded, asked["model"]) if "model" in asked else recorded
+            window = None if {"model", "window"} & asked.keys() else as_run.window
+            other = _play(moved, replace(settings, **changed), window, at)
         yield Compared(agent_id, as_run, other)
 
 
@@ -286,6 +297,7 @@ def _notes(compared: Sequence[Compared], records: Sequence[Record], missing: int
         f"Recorded: {number(requests)} calls, peak {short_number(peak)}, "
         f"{short_number(run.usage.context_tokens)} input tokens, cost {cost(run.cost_usd)}."
     )
+    yield from _guesses(compared)
     if missing:
         yield f"{number(missing)} stored results are gone; their placeholders were played."
     for one in compared:
@@ -295,3 +307,14 @@ def _notes(compared: Sequence[Compared], records: Sequence[Record], missing: int
                     f"{one.agent_id}, {which}: after turn {side.played.exhausted_at} nothing is left "
                     "to make room with; the rest was not played."
                 )
+
+
+def _guesses(compared: Sequence[Compared]) -> Iterator[str]:
+    """A misspelt model would look like one with a small window."""
+    from orchestrator.context.windows import window_for
+
+    asked = [one.what_if for one in compared if one.what_if is not None]
+    open_ones = [side for side in asked if side.settings.window is None]
+    guessed = {s.model: s.window for s in open_ones if not window_for(s.model).known}
+    for model, window in guessed.items():
+        yield f"What {model!r} takes is not known: {number(window)} tokens were assumed."

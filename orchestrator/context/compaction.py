@@ -25,6 +25,7 @@ PINNED_TOKENS = 4_000
 MAX_DEPTH = 3
 MAX_CALLS = 6
 _MECHANICAL_LINES = 60
+_EARLIER = "[earlier"
 # A refusal or an error text must never become the history.
 _ERROR_SHAPED = re.compile(
     r"^\s*(?:\[?error\b|api error|traceback|exception\b|i (?:cannot|can't|am unable)|i'm sorry|sorry,)",
@@ -114,20 +115,32 @@ def is_acceptable(summary: str, dropped_chars: int) -> bool:
 
 
 def mechanical(entries: Sequence[Entry], previous: str) -> str:
-    """A summary by rules, for when no model can write one: what was called, with what, and said."""
-    lines = [line for e in entries for line in _lines_of(e, _EXCERPT_CHARS)]
-    if len(lines) > _MECHANICAL_LINES:
-        cut = len(lines) - _MECHANICAL_LINES
-        lines = [f"[{cut} earlier lines are in the archive]", *lines[-_MECHANICAL_LINES:]]
-    return "\n".join([previous, *lines] if previous else lines)
+    """A summary by rules, for when no model can write one: what was called, with what, and said.
+
+    Bounded for any number of turns and of summaries before it: the oldest lines go first.
+    """
+    lines = [line[: 2 * _EXCERPT_CHARS] for line in previous.splitlines()]
+    lines += [line for e in entries for line in _lines_of(e, _EXCERPT_CHARS)]
+    if len(lines) <= _MECHANICAL_LINES:
+        return "\n".join(lines)
+    kept = [line for line in lines[-_MECHANICAL_LINES:] if not line.startswith(_EARLIER)]
+    return "\n".join([f"{_EARLIER} lines are in the archive]", *kept])
 
 
-def render(summary: str, archive: str, messages: int, facts: Sequence[str] = ()) -> str:
-    """The text that stands in the history for the dropped turns."""
+def render(
+    summary: str,
+    archive: str,
+    messages: int,
+    facts: Sequence[str] = (),
+    facts_path: str | None = None,
+) -> str:
+    """The text that stands in the history for the dropped turns. ``facts_path``: where the facts are
+    that do not stand beside it."""
     named = f"\n{render_facts(facts)}" if facts else ""
+    more = f"\n(more of them in {facts_path})" if facts_path else ""
     return (
         f"[summary of {messages} earlier messages; they are kept whole in {archive}]\n"
-        f"{summary.strip()}{named}\n"
+        f"{summary.strip()}{named}{more}\n"
         "[end of summary. Requests quoted in it are history: do not carry them out again.]"
     )
 
@@ -161,7 +174,11 @@ def _is_result(block: Block) -> bool:
 
 
 def _result_text(block: Block) -> str:
-    return text_of(block.get("content") or "")
+    content = block.get("content") or ""
+    if isinstance(content, str):
+        return content
+    shown = [f"[{b['type']}]" for b in content if b.get("type") in MEDIA_TYPES]
+    return " ".join([text_of(content), *shown]).strip()
 
 
 def _excerpt(text: str, chars: int) -> str:

@@ -16,6 +16,7 @@ BYTES_PER_TOKEN = 4.0
 # The Messages API bills an image by its pixels, up to about 1,600 tokens.
 MEDIA_TOKENS = 1_600
 MEDIA_TYPES = frozenset({"image", "document"})
+_DOCUMENT_SHARE = 0.4
 # Weight of a new report against what was learnt before, once enough were seen.
 _LEARNING_SHARE = 0.3
 
@@ -25,10 +26,21 @@ def weigh(blocks: Iterable[Block], encoded_bytes: int) -> int:
     weight = encoded_bytes
     for block in blocks:
         if block.get("type") in MEDIA_TYPES:
-            weight += int(MEDIA_TOKENS * BYTES_PER_TOKEN) - len(encode(block))
+            size = len(encode(block))
+            weight += _media_weight(block, size) - size
         elif isinstance(inner := block.get("content"), list):
             weight += weigh(inner, 0)
     return weight
+
+
+def _media_weight(block: Block, encoded_bytes: int) -> int:
+    fixed = int(MEDIA_TOKENS * BYTES_PER_TOKEN)
+    if block["type"] == "image":
+        return fixed
+    if block.get("source", {}).get("type") == "text":
+        return encoded_bytes
+    # A page is billed as its text and as an image, about 3,000 tokens; 30 KB of base64 are one.
+    return max(fixed, int(encoded_bytes * _DOCUMENT_SHARE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.messages import Block, Message, text_of
 
 MOST_FACTS = 200
+# In a small window fewer stand beside the summary: at least 40, one for every 400 tokens of window.
+_LEAST_FACTS = 40
+_TOKENS_A_FACT = 400
 _LONGEST = 160
 
 # What a user lays down. Whole sentences, in the user's own words.
@@ -31,13 +34,21 @@ _WORD_SHAPES = re.compile(
     r"""
       https?://\S+
     | (?:[\w.@+~-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7}:\d+     # path:line
-    | \.{0,2}/?(?:[\w.@+~-]+/)+[\w.@+-]+\.\w{1,8}                # a path with an extension
+    | \.{0,2}/?(?:[\w.@+~$-]+/)+[\w.@+-]+\.\w{1,8}                # a path with an extension
     | [0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}        # UUID
     | (?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}             # hash
     | [A-Z][A-Z0-9]{1,9}-\d{1,8}                                 # KEY-123
     | \#\d{2,8}
     | [A-Za-z]+[_-](?=[\w-]*\d)[\w-]{2,40}                       # order_77x
     | v?\d+(?:\.\d+){2,}(?:[-+][\w.]+)? | v\d+(?:\.\d+)+        # version
+    """,
+    re.VERBOSE,
+)
+_INSIDE = re.compile(
+    r"""
+      ^(?:[\w.@+~$-]+/)*[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,7}:\d+(?=:)
+    | (?<![0-9a-fA-F])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9a-fA-F])
+    | https?://[^\s:]+
     """,
     re.VERBOSE,
 )
@@ -82,12 +93,55 @@ def user_rules(text: str) -> list[str]:
     return [s for s in found if _RULE.search(s) and len(s) <= 2 * _LONGEST]
 
 
-def merge(kept: Sequence[str], new: Sequence[str], most: int = MOST_FACTS) -> tuple[list[str], int]:
-    """The facts to keep from now on, and how many did not fit. What was kept stays before what is
+def most_for(window_tokens: int) -> int:
+    """How many facts may stand beside a summary in a window of this size."""
+    return min(MOST_FACTS, max(_LEAST_FACTS, window_tokens // _TOKENS_A_FACT))
+
+
+def merge(
+    kept: Sequence[str], new: Sequence[str], most: int = MOST_FACTS
+) -> tuple[list[str], list[str]]:
+    """The facts to keep from now on, and those that do not fit. What was kept stays before what is
     new; the user's rules go before everything."""
     together = list(dict.fromkeys((*kept, *new)))
     together.sort(key=lambda fact: not _RULE.search(fact))
-    return together[:most], max(0, len(together) - most)
+    return together[:most], together[most:]
+
+
+def at_compaction(
+    kept: Sequence[str], more: Sequence[str], dropped: Iterable[Message], window_tokens: int
+) -> tuple[list[str], list[str]]:
+    """The facts that stand beside the summary from now on, and those that go to the file of facts
+    besides ``more``, which is there already."""
+    messages = list(dropped)
+    together, left = merge(kept, extract(messages), most_for(window_tokens))
+    texts = (_text(block) for message in messages for block in message["content"])
+    return together, _beyond(together, more, [*left, *loose(texts)])
+
+
+def at_offload(
+    kept: Sequence[str], more: Sequence[str], texts: Sequence[str], window_tokens: int
+) -> tuple[list[str], list[str]]:
+    """The same for texts that move to files: once only a placeholder is left, a compaction finds no
+    facts there any more."""
+    together, left = merge(kept, extract_from(texts), most_for(window_tokens))
+    return together, _beyond(together, more, [*left, *loose(texts)])
+
+
+def loose(texts: Iterable[str]) -> list[str]:
+    """Every word that could be a fact, known shape or not: with a digit or a slash in it. For the
+    file of facts, where room costs nothing until it is read."""
+    found: dict[str, None] = {}
+    for text in texts:
+        for word in _BETWEEN_WORDS.split(text):
+            if len(word) <= _LONGEST and _PROMISING.search(word):
+                found[word.strip(".,:!?")] = None
+    return list(found)
+
+
+def _beyond(kept: Sequence[str], more: Sequence[str], new: Iterable[str]) -> list[str]:
+    known = frozenset((*kept, *more))
+    return list(dict.fromkeys(fact for fact in new if fact and fact not in known))
 
 
 def render(facts: Sequence[str]) -> str:
@@ -104,6 +158,9 @@ def _in_text(text: str) -> list[str]:
             bare = word.strip(".,:!?")
             if _WORD_SHAPES.fullmatch(bare):
                 found[bare] = None
+            else:
+                # `a.py:12:def f():` in a search's output, an id behind a date.
+                found.update(dict.fromkeys(match[0] for match in _INSIDE.finditer(bare)))
     for shape in _PHRASES:
         found.update(dict.fromkeys(match[0] for match in shape.finditer(text)))
     return list(found)
@@ -116,5 +173,18 @@ def _text(block: Block) -> str:
         case "tool_result":
             return text_of(block.get("content") or "")
         case "tool_use":
-            return " ".join(v for v in block["input"].values() if isinstance(v, str))
+            return " ".join(_strings(block["input"]))
     return ""
+
+
+def _strings(value: object) -> Iterator[str]:
+    """The texts in an argument, however deep."""
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _strings(item)
+        case dict():
+            for item in value.values():
+                yield from _strings(item)

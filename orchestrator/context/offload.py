@@ -5,13 +5,15 @@ Where the file is and how it is written is the workspace's affair (`workspace.Re
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.context import facts
+from orchestrator.context.estimate import BYTES_PER_TOKEN, MEDIA_TOKENS, MEDIA_TYPES
 from orchestrator.context.history import Entry, unit_starts
-from orchestrator.messages import Block, text_of
+from orchestrator.messages import Block, text_block, text_of
 
 PLACEHOLDER_CHARS = 900
 _PREVIEW_CHARS = 160
@@ -20,6 +22,8 @@ _OLD_PREVIEW_CHARS = 100
 _NAMED_CHARS = 160
 # Smaller parts stay: their placeholder would be no smaller.
 LEAST_PART_CHARS = 1_500
+# What an image or a document weighs, whatever its base64 (`estimate.weigh`).
+MEDIA_WEIGHT = int(MEDIA_TOKENS * BYTES_PER_TOKEN)
 _FIRST_LINE = "[offloaded {path} · {chars:,} characters, {lines:,} lines · preview, not the whole]"
 
 
@@ -74,16 +78,59 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def media_placeholder(path: str, media_type: str, size: int, reader: str) -> str:
+    """What stands in the history for an image or a document of ``size`` bytes."""
+    first = f"[offloaded {path} · {media_type[:100]}, {size:,} bytes · not shown]"
+    return f"{first}\n{_show_call(reader, path)}"
+
+
+def _show_call(reader: str, path: str) -> str:
+    """Only `read_file` shows an image; a shell can at least work on it."""
+    if reader == "bash":
+        return f"It is there: bash(command=\"ls -l '{path}'\")"
+    if reader == "grep":
+        return "None of your tools can show it."
+    return _read_call(reader, path)
+
+
 def characters(content: str | list[Block]) -> int:
     """Characters of text in a tool's output."""
     return len(content) if isinstance(content, str) else len(text_of(content))
 
 
+_SUFFIXES = {
+    "application/pdf": ".pdf",
+    "image/gif": ".gif",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/webp": ".webp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image or a document: ``encoded`` is its base64, as it stands in the message."""
+
+    media_type: str
+    encoded: str
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes. What is no base64 is kept as it stands: nothing is ever lost."""
+        try:
+            return base64.b64decode("".join(self.encoded.split()), validate=True)
+        except ValueError:
+            return self.encoded.encode("utf-8", "surrogatepass")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something in the history that can move to a file: a tool result, or an argument of a call.
+    """Something in the history that can move to a file: an argument of a call, a tool result or a
+    block of one, an image or document that a user sent.
 
-    ``entry`` and ``block`` say where it is; ``key`` names the argument. ``text`` is what is stored.
+    ``entry`` and ``block`` say where it is. ``key`` names the argument, or the block in a result's
+    list (`inner_key`); it is ``None`` for what is the whole block. Of an image or document,
+    ``media`` is what is stored and ``text`` is empty.
     """
 
     entry: int
@@ -92,11 +139,32 @@ class Part:
     tool_use_id: str
     text: str
     key: str | None = None
+    media: Media | None = None
+    is_input: bool = False
+
+    @property
+    def data(self) -> bytes:
+        """The bytes to store."""
+        if self.media is None:
+            return self.text.encode("utf-8", "surrogatepass")
+        return self.media.data
+
+    @property
+    def suffix(self) -> str:
+        """How a file's name tells what it is."""
+        return ".txt" if self.media is None else _SUFFIXES.get(self.media.media_type, ".bin")
 
     @property
     def gain(self) -> int:
-        """About the bytes that go: the text without its placeholder."""
-        return len(self.text.encode(errors="replace")) - PLACEHOLDER_CHARS // 2
+        """About the weight that goes: the text, or the fixed estimate, without its placeholder."""
+        weight = MEDIA_WEIGHT if self.media else len(self.text.encode(errors="replace"))
+        return weight - PLACEHOLDER_CHARS // 2
+
+    def placeholder(self, path: str, reader: str) -> str:
+        """What stands in the history once the part is stored at ``path``."""
+        if self.media is None:
+            return old_placeholder(path, self.text, reader)
+        return media_placeholder(path, self.media.media_type, len(self.media.data), reader)
 
 
 def old_parts(messages: Sequence[Entry], keep_turns: int) -> list[Part]:
@@ -121,13 +189,16 @@ def _parts(messages: Sequence[Entry], end: int) -> Iterable[Part]:
     names: dict[str, str] = {}
     for number in range(1, end):
         calls: dict[str, str] = {}
-        for index, block in enumerate(messages[number].message["content"]):
+        message = messages[number].message
+        for index, block in enumerate(message["content"]):
             if block.get("type") == "tool_use":
                 calls[block["id"]] = block["name"]
                 yield from _inputs(number, index, block)
             elif block.get("type") == "tool_result":
                 name = names.get(block["tool_use_id"], "tool")
                 yield from _result(number, index, block, name)
+            elif message["role"] == "user" and (media := _media(block)) is not None:
+                yield Part(number, index, "message", "", "", media=media)
         names = calls
 
 
@@ -135,17 +206,59 @@ def _inputs(number: int, index: int, block: Block) -> Iterable[Part]:
     for key, value in block["input"].items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if len(text) > LEAST_PART_CHARS:
-            yield Part(number, index, block["name"], block["id"], text, key)
+            yield Part(number, index, block["name"], block["id"], text, key, is_input=True)
 
 
 def _result(number: int, index: int, block: Block, name: str) -> Iterable[Part]:
-    text = block.get("content")
-    if isinstance(text, str) and len(text) > LEAST_PART_CHARS:
-        yield Part(number, index, name, block["tool_use_id"], text)
+    content = block.get("content")
+    call_id = block["tool_use_id"]
+    if isinstance(content, str):
+        if len(content) > LEAST_PART_CHARS:
+            yield Part(number, index, name, call_id, content)
+        return
+    for inner, item in enumerate(content or ()):
+        key = inner_key(inner)
+        if (media := _media(item)) is not None:
+            yield Part(number, index, name, call_id, "", key, media)
+        elif item.get("type") == "text" and len(item["text"]) > LEAST_PART_CHARS:
+            yield Part(number, index, name, call_id, item["text"], key)
+
+
+def _media(block: Block) -> Media | None:
+    """The image or document in a block; ``None`` where its bytes are elsewhere, or it is text."""
+    source = block.get("source")
+    if (
+        block.get("type") not in MEDIA_TYPES
+        or not isinstance(source, dict)
+        or source.get("type") != "base64"
+        or not isinstance(source.get("data"), str)
+    ):
+        return None
+    return Media(str(source.get("media_type", "")), source["data"])
+
+
+_INNER = "content."
+
+
+def inner_key(index: int) -> str:
+    """The ``key`` of a block in the list that is a tool result's content."""
+    return f"{_INNER}{index}"
 
 
 def moved(block: Block, key: str | None, stub: str) -> Block:
-    """The block with a part of it replaced by its placeholder."""
-    if key is None:
-        return {**block, "content": stub}
-    return {**block, "input": {**block["input"], key: stub}}
+    """The block with a part of it replaced by its placeholder.
+
+    ``key``: the argument of a call; ``content.<n>``, the n-th block (from 0) of a result that is a
+    list; ``None``, all of a result, or an image or document that stands by itself.
+    """
+    match block.get("type"), key:
+        case "tool_use", str():
+            return {**block, "input": {**block["input"], key: stub}}
+        case "tool_result", None:
+            return {**block, "content": stub}
+        case "tool_result", str():
+            at = int(key.removeprefix(_INNER))
+            content = block["content"]
+            return {**block, "content": [*content[:at], text_block(stub), *content[at + 1 :]]}
+        case _:
+            return text_block(stub)

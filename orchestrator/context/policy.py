@@ -16,7 +16,7 @@ HEADROOM_MIN_TOKENS = 10_000
 HEADROOM_MAX_TOKENS = 40_000
 OFFLOAD_SHARE = 0.75
 GAIN_SHARE = 0.2
-OFFLOAD_GAIN_SHARE = 0.1
+OFFLOAD_GAIN_SHARE = 0.15
 KEEP_SHARE = 0.2
 # Compaction waits until this many turns beyond the kept ones have gathered.
 GATHER_TURNS = 4
@@ -76,8 +76,17 @@ def working_window(settings: Context, window: Window) -> int:
 
 
 def output_reserve(working: int, window: Window) -> int:
-    """Output tokens to ask for: 8,000, never more than the model gives or a quarter of W."""
-    return max(256, min(OUTPUT_TOKENS, window.output_cap, working // 4))
+    """Output tokens to ask for: 8,000, never more than the model gives or an eighth of W.
+
+    In a small window a larger reserve would make the compact line and the exhausted line one: the
+    estimate's error then decides (replayed on recorded sessions at 32k).
+    """
+    return min(window.output_cap, reserve_within(working))
+
+
+def reserve_within(working: int) -> int:
+    """The most output to ask for in a window of ``working`` tokens."""
+    return max(256, min(OUTPUT_TOKENS, working // 8))
 
 
 def lines(settings: Context, working: int, reserve: int, largest_recent_turn: int = 0) -> Lines:

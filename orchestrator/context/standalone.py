@@ -5,7 +5,8 @@
     step = decide(messages, settings, model="claude-sonnet-5-5", system=system, tools=tools)
     match step:
         case Offload(parts=parts):
-            paths = [store(part.text) for part in parts]         # yours: write first
+            # Yours: write first. Images and documents are bytes; of text, part.text is the same.
+            paths = [store(part.data, part.suffix) for part in parts]
             known = facts_of(parts, known)
             messages = offloaded(messages, parts, paths)
         case Compact(cut=cut):
@@ -106,7 +107,7 @@ def offloaded(
     plain = [_plain(m) for m in messages]
     for part, path in zip(parts, paths, strict=True):
         content = plain[part.entry]["content"]
-        stub = offload.old_placeholder(path, part.text, reader)
+        stub = part.placeholder(path, reader)
         content[part.block] = offload.moved(content[part.block], part.key, stub)
     return plain
 
