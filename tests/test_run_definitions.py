@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator import ConfigError, Limits, Permissions, Report, Request, run
+from orchestrator import ConfigError, Limits, ModelFacts, Permissions, Report, Request, run
+from orchestrator.errors import UnknownModel
 from orchestrator.testing import ScriptedModel, call, results
 
 pytestmark = pytest.mark.anyio
@@ -162,3 +163,67 @@ async def test_a_main_definition_that_cannot_be_used_is_told_before_anything_is_
     with pytest.raises(ConfigError, match="returns"):
         await run("x", model=ScriptedModel(lambda r: "x"), root=tmp_path, agent="worker")
     assert not (tmp_path / ".outrider/runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "used"),
+    [
+        ("model: sonnet", "claude-sonnet-5-5"),
+        ("model: inherit", "scripted"),
+        ("model: quick", "my-small-model"),
+        ("model: some-model-of-mine", "some-model-of-mine"),
+    ],
+)
+async def test_s11_the_model_that_a_definition_names_is_used(
+    tmp_path: Path, field: str, used: str
+) -> None:
+    """S11: through the aliases; never a silent switch."""
+    seen: list[str] = []
+
+    def child(request: Request) -> Any:
+        seen.append(request.model)
+        return "done"
+
+    report = await spawn(tmp_path, child, field, model_aliases={"quick": "my-small-model"})
+    assert seen == [used]
+    assert report.agents[1].model == used
+
+
+async def test_s11_a_model_that_there_is_not_fails_the_child_and_says_so(tmp_path: Path) -> None:
+    """S11"""
+
+    def child(request: Request) -> Any:
+        raise UnknownModel("there is no model no-such-model")
+
+    report = await spawn(tmp_path, child, "model: no-such-model")
+    row = report.agents[1]
+    assert (row.status, row.reason, row.model) == ("failed", "provider:not_found", "no-such-model")
+    assert "reason: provider:not_found" in report.conclusion
+
+
+async def test_s11_the_rehearsal_answers_for_every_model(tmp_path: Path) -> None:
+    """S11: `--model rehearsal` overrides all."""
+    define(tmp_path, "surveyor", "model: opus", "tools: ls, glob, grep, read_file")
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.md").write_text(f"# {name}\n")
+    report = await run("Survey this folder", model="rehearsal", root=tmp_path)
+    assert {a.model for a in report.agents} == {"rehearsal"}
+
+
+async def test_s12_a_child_has_the_window_of_its_own_model(tmp_path: Path) -> None:
+    """S12: its own policy, with its own model's window."""
+
+    class Sized(ScriptedModel):
+        async def describe(self, name: str) -> ModelFacts:
+            return ModelFacts(window=40_000 if name == "small" else 150_000)
+
+    define(tmp_path, "worker", "model: small")
+
+    def script(request: Request) -> Any:
+        if request.agent_type == "main" and not results(request):
+            return [call("task", prompt="x", subagent_type="worker")]
+        return "done"
+
+    report = await run("go", model=Sized(script), root=tmp_path)
+    assert [a.window_tokens for a in report.agents] == [150_000, 40_000]
