@@ -59,6 +59,7 @@ class Background:
             with live.scope:
                 conclusion = await run(live.child)
             if conclusion is None:
+                await self.end_children_of(live.child)
                 conclusion = await _cancelled(live.child)
             live.parent.deliver(live.child.agent_id, await finished(conclusion))
         except JournalError as error:

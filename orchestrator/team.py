@@ -314,7 +314,9 @@ class Team:
             yield shown(folder(agent.agent_id).folder)
             for child in agent.children:
                 yield shown(folder(child).results)
-                yield shown(folder(child).conclusion)
+                # The first conclusion, and those of questions asked afterwards.
+                for file in folder(child).folder.glob("conclusion*.md"):
+                    yield shown(file)
 
         return prefixes
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast, get_type_hints, overload
+from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -100,21 +101,51 @@ def tool_of(
     """`tool`, for a function that may be a tool already."""
     if isinstance(function, Tool):
         return function
-    from docstring_parser import parse
-
     name = name or function.__name__
-    doc = parse(inspect.getdoc(function) or "")
-    words = [doc.short_description or "", doc.long_description or ""]
-    arguments = _arguments_of(function, name, {p.arg_name: p.description for p in doc.params})
+    face = _face_of(function, name)
     return Tool(
         name=name,
-        description="\n".join(w for w in words if w),
-        input_schema=_schema_of(arguments),
-        arguments=arguments,
+        description=face.description,
+        input_schema=face.input_schema,
+        arguments=face.arguments,
         function=function,
         bounded=bounded,
         expected=(ToolError, *expected),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Face:
+    """What a function looks like to a model."""
+
+    description: str
+    input_schema: dict[str, Any]
+    arguments: type[BaseModel]
+
+
+# Methods of different objects are one function: every agent of a run has tools of its own, and reading
+# a signature costs a hundred times what calling it does.
+_FACES: WeakKeyDictionary[Any, dict[str, _Face]] = WeakKeyDictionary()
+
+
+def _face_of(function: Callable[..., Any], name: str) -> _Face:
+    plain = getattr(function, "__func__", function)
+    try:
+        faces = _FACES.setdefault(plain, {})
+    except TypeError:  # a callable that cannot be referred to weakly
+        faces = {}
+    if name not in faces:
+        faces[name] = _read_face(function, name)
+    return faces[name]
+
+
+def _read_face(function: Callable[..., Any], name: str) -> _Face:
+    from docstring_parser import parse
+
+    doc = parse(inspect.getdoc(function) or "")
+    words = [doc.short_description or "", doc.long_description or ""]
+    arguments = _arguments_of(function, name, {p.arg_name: p.description for p in doc.params})
+    return _Face("\n".join(w for w in words if w), _schema_of(arguments), arguments)
 
 
 def _arguments_of(
