@@ -10,10 +10,10 @@ from orchestrator.context import compaction, facts
 from orchestrator.context.compaction import Cut
 from orchestrator.context.history import Entry
 from orchestrator.errors import ContextOverflow, ModelError
-from orchestrator.events import Compacted, Trigger
+from orchestrator.events import Compacted, OffloadFailed, Trigger
 from orchestrator.messages import Message, text_of, user
 from orchestrator.model import Request
-from orchestrator.state import apply
+from orchestrator.state import ARCHIVE, apply
 from orchestrator.steps import summary_request, transcript_request, transcript_room
 from workspace import WorkspaceError
 
@@ -26,7 +26,14 @@ async def compact(agent: Agent, trigger: Trigger, cut: Cut) -> None:
     state = agent.state
     entries = state.messages[1 : 1 + cut.dropped]
     dropped = [e.message for e in entries]
-    archive = await _archive(agent, dropped)
+    try:
+        archive = await _archive(agent, dropped)
+    except OSError as error:
+        # Nothing is dropped that is not kept: the agent goes on as far as its window lets it.
+        chars = sum(len(e.data) for e in entries)
+        failed = OffloadFailed(tool=ARCHIVE, tool_use_id="", chars=chars, message=str(error))
+        await agent.record(failed)
+        return
     summariser = _Summariser(agent, entries, cut)
     summary = await summariser.run()
     kept, more = facts.at_compaction(state.facts, state.more_facts, dropped, state.window_tokens)

@@ -23,7 +23,7 @@ MAIN = Definition(
     source="built-in:main",
 )
 # Tools with which an agent can read an offloaded result back, best first.
-READERS = ("read_file", "bash", "grep")
+READERS = ("read_file", "bash")
 
 # Names that definitions use for a model; settings may change or add to them.
 MODEL_ALIASES: Mapping[str, str] = {

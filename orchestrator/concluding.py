@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from orchestrator.agent import Agent
 from orchestrator.events import AgentEnded, Status
 from subagents import Conclusion, estimate, named_files, render
@@ -10,7 +12,9 @@ from subagents import Conclusion, estimate, named_files, render
 async def conclude(agent: Agent, status: Status, reason: str | None, text: str) -> None:
     """Write the conclusion, as far as the agent got, and record the end."""
     state = agent.state
-    path = await agent.desk.conclude(text)
+    path: str | None = None
+    with suppress(OSError):  # the journal has it all the same
+        path = await agent.desk.conclude(text)
     artifacts = named_files(text, agent.desk.has_file)
     conclusion = Conclusion(
         agent_id=agent.agent_id,

@@ -16,12 +16,15 @@ from orchestrator.context import history, offload
 from orchestrator.context.compaction import pinned, render
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import THINKING, Entry
-from orchestrator.context.overflow import is_input_plus_output_overflow
+from orchestrator.context.overflow import is_input_plus_output_overflow, shares_in, window_in
 from orchestrator.context.policy import GAIN_SHARE, Context, Level, reserve_within
 from orchestrator.context.request import Place, newest_place
 from orchestrator.ledger import Ledger, Usage
 from orchestrator.messages import Block, encode, text_of, tool_result, tool_uses, user
 from orchestrator.messages import assistant as assistant_message
+
+# The name in an `offload_failed` event for the archive of a compaction.
+ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class State:
     handed_back: bool = False
     failure: ev.ModelFailed | None = None
     overflowed: bool = False
+    # Less output than usual is asked for, since input and output together were refused as too large.
+    output_limit: int | None = None
     overflows: int = 0
     idle_compactions: int = 0
     # What the newest request left in the service's cache, and what has edited the history since.
@@ -84,6 +89,11 @@ class State:
     offloaded: int = 0
     # Whether results could not be stored lately: then nothing is tried again before a compaction.
     store_failed: bool = False
+    archive_failed: bool = False
+    # The turn of the last compaction, and how many blocks of the first message are its own: request,
+    # summary. What follows them there was said before the first reply.
+    compacted_turn: int | None = None
+    head_blocks: int = 1
     compactions: int = 0
     ended: ev.AgentEnded | None = None
 
@@ -107,7 +117,8 @@ class State:
     @property
     def output_tokens(self) -> int:
         """Output tokens to ask for: less than at the start where the window proved smaller."""
-        return min(self.spec.output_tokens, reserve_within(self.window_tokens))
+        limit = self.spec.output_tokens if self.output_limit is None else self.output_limit
+        return min(self.spec.output_tokens, limit, reserve_within(self.window_tokens))
 
     @property
     def unanswered(self) -> tuple[tuple[int, Block], ...]:
@@ -164,8 +175,13 @@ def _note(state: State, event: ev.Event) -> State:
             return replace(state, background=state.background | {child_id})
         case ev.BudgetReached(name=name):
             return replace(state, limit=name, failure=None)
-        case ev.OffloadFailed():
-            return replace(state, store_failed=True)
+        case ev.OffloadFailed(tool=tool):
+            archive = tool == ARCHIVE
+            return replace(
+                state,
+                store_failed=state.store_failed or not archive,
+                archive_failed=state.archive_failed or archive,
+            )
         case ev.LevelChanged(level=level):
             return replace(state, level=level)
         case ev.WindowCorrected(tokens=tokens):
@@ -231,6 +247,7 @@ def _reply(state: State, event: ev.ModelReplied) -> State:
         cached_tokens=usage.cache_read_input_tokens + usage.cache_creation_input_tokens,
         edited_by=None,
         failure=None,
+        output_limit=None,
         overflowed=overflowed,
         overflows=state.overflows + 1 if overflowed else 0,
         newest_breakpoint=newest_place(state.messages),
@@ -292,6 +309,8 @@ def _with_shown_todos(state: State) -> State:
     text = reminder(state)
     if text is None or not state.spec.binds_thinking:
         return state
+    if state.messages[-1].message["role"] == "assistant":
+        return state  # a paused turn went back as it was, without a tail
     index = len(state.messages[-1].message["content"])
     state = replace(_append(state, user(text)), shown_todos=text)
     last = replace(state.messages[-1], reminder=index)
@@ -303,10 +322,31 @@ def _fail(state: State, event: ev.ModelFailed) -> State:
     if event.purpose == "summary" or event.retry_in_ms is not None:
         return state
     if event.kind == "overflow":
-        # "input + max_tokens": less output is asked for first, by the window that the error named.
-        lower = is_input_plus_output_overflow(event.message) and not state.overflows
-        return replace(state, overflowed=not lower, overflows=state.overflows + 1)
+        # "input + max_tokens": less output is asked for first.
+        limit = None if state.overflows else _lower_output(state, event.message)
+        return replace(
+            state,
+            overflowed=limit is None,
+            output_limit=limit,
+            overflows=state.overflows + 1,
+        )
     return replace(state, failure=event)
+
+
+_LEAST_OUTPUT_TOKENS = 256
+
+
+def _lower_output(state: State, message: str) -> int | None:
+    """The output to ask for after an error about input and output together; ``None``: another error,
+    or there is no room for any output."""
+    if not is_input_plus_output_overflow(message):
+        return None
+    shares = shares_in(message)
+    if shares is None:
+        room = state.output_tokens // 2
+    else:
+        room = (window_in(message) or state.window_tokens) - shares[0]
+    return min(room, state.output_tokens) if room >= _LEAST_OUTPUT_TOKENS else None
 
 
 def _answer(state: State, event: ev.ToolReturned) -> State:
@@ -345,8 +385,12 @@ def _compact(state: State, event: ev.Compacted) -> State:
     dropped = state.compacted_messages + event.messages
     summary = render(event.summary, event.archive, dropped, event.facts, event.facts_path)
     request = pinned(state.spec.brief, event.archive)
+    # What joined the first message before the first reply stays there: a follow-up, a nudge of ours.
+    joined = state.messages[0].message["content"][state.head_blocks :]
     kept = state.messages[1 + event.messages :]
-    first = user(request, summary, *_request_that_would_go(state, kept, event.archive))
+    said = (*kept, *history.append((), b"", user(*joined), 0)) if joined else kept
+    own = [request, summary, *_request_that_would_go(state, said, event.archive)]
+    first = user(*own, *joined)
     head = history.append((), state.start_chain, first, 0)
     if kept and kept[0].message["role"] == "user":
         head = history.append(head, state.start_chain, kept[0].message, kept[0].turn)
@@ -360,6 +404,8 @@ def _compact(state: State, event: ev.Compacted) -> State:
         compactions=state.compactions + 1,
         idle_compactions=_idle(state, event),
         store_failed=False,
+        compacted_turn=state.turn,
+        head_blocks=len(own),
     )
     return _edited(state, (*head, *kept), "compaction")
 

@@ -28,6 +28,8 @@ from subagents import problem_of
 # Replies in a row that may be cut at the output limit before the agent is ended.
 MAX_CUT_REPLIES = 3
 _INSTRUCTION_TOKENS = 600
+# Chinese text has about three bytes a token, source code in long lines about as many.
+_LEAST_BYTES_PER_TOKEN = 2.5
 _NO_TOOLS: Block = {"type": "none"}
 
 _CONTINUE = "Your reply was cut off at the output limit. Continue exactly where it stopped."
@@ -176,7 +178,9 @@ def situation_of(state: State) -> Situation:
         tokens=state.context_tokens,
         tokens_per_byte=state.estimator.tokens_per_byte,
         can_offload=state.spec.reader is not None and not state.store_failed,
+        can_archive=not state.archive_failed,
         idle_compactions=state.idle_compactions,
+        has_grown=state.compacted_turn != state.turn,
     )
 
 
@@ -253,10 +257,9 @@ def transcript_request(
 
 
 def transcript_room(state: State) -> int:
-    """Characters of transcript that one summary call takes."""
+    """Bytes of transcript that one summary call takes, at the densest that text is."""
     room = state.window_tokens - 2 * state.settings.summary_tokens - _INSTRUCTION_TOKENS
-    # Three bytes a token is dense text; a character may have three bytes.
-    return max(1_000, room * 2)
+    return max(1_000, int(room * _LEAST_BYTES_PER_TOKEN))
 
 
 def _summary(

@@ -41,19 +41,18 @@ class Cut:
 
 
 def plan(
-    entries: Sequence[Entry], keep_turns: int, keep_weight: int, *, forced: bool = False
+    entries: Sequence[Entry], keep_turns: int, keep_weight: int, gather_turns: int = GATHER_TURNS
 ) -> Cut | None:
     """Where to cut: keep the newest ``keep_turns`` turns, fewer if they weigh over ``keep_weight``.
 
-    ``None`` where fewer than four turns would go (or none, when ``forced`` by the window): another
-    summary of next to nothing costs more than it frees.
+    ``None`` where fewer than ``gather_turns`` turns would go: another summary of next to nothing
+    costs more than it frees.
     """
     starts = unit_starts(entries)
     keep = min(keep_turns, len(starts) - 1)
     while keep > 1 and sum(e.weight for e in entries[starts[-keep] :]) > keep_weight:
         keep -= 1
-    gathered = len(starts) - keep
-    if keep < 1 or gathered < (1 if forced else GATHER_TURNS):
+    if keep < 1 or len(starts) - keep < gather_turns:
         return None
     return Cut(dropped=starts[-keep])
 
@@ -72,19 +71,26 @@ def transcript(entries: Sequence[Entry], previous: str, excerpt_chars: int = _EX
     return "\n".join(lines)
 
 
-def fitting_transcript(entries: Sequence[Entry], previous: str, room_chars: int) -> str | None:
+def fitting_transcript(entries: Sequence[Entry], previous: str, room_bytes: int) -> str | None:
     """The transcript that prunes least and still fits; ``None`` where none does."""
     for chars in _EXCERPTS:
         text = transcript(entries, previous, chars)
-        if len(text) <= room_chars:
+        if _size(text) <= room_bytes:
             return text
     return None
 
 
-def pruned(text: str, room_chars: int) -> str:
-    """``text``, without its middle where it is over ``room_chars``."""
-    half = max(0, room_chars // 2 - 20)
-    return text if len(text) <= room_chars else f"{text[:half]}\n[… cut …]\n{text[-half:]}"
+def pruned(text: str, room_bytes: int) -> str:
+    """``text``, without its middle where it is over ``room_bytes``."""
+    size = _size(text)
+    if size <= room_bytes:
+        return text
+    half = max(0, int(len(text) * room_bytes / size) // 2 - 20)
+    return f"{text[:half]}\n[… cut …]\n{text[len(text) - half :]}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
 
 
 def halves(entries: Sequence[Entry]) -> tuple[Sequence[Entry], Sequence[Entry]] | None:

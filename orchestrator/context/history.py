@@ -106,6 +106,20 @@ def with_block(old: Entry, index: int, block: Block) -> Entry:
 
 
 def unit_starts(entries: Sequence[Entry]) -> list[int]:
-    """Where a cut may fall: in front of each assistant message. Everything from there on is valid
-    by itself, since calls are answered in the very next message."""
-    return [i for i, e in enumerate(entries) if e.message["role"] == "assistant"]
+    """Where a cut may fall: in front of each assistant message that is not the second half of a paused
+    turn. Everything from there on is valid by itself, since calls are answered in the very next
+    message."""
+    return [
+        number
+        for number, item in enumerate(entries)
+        if item.message["role"] == "assistant"
+        and (number == 0 or not _is_paused(entries[number - 1].message))
+    ]
+
+
+def _is_paused(message: Message) -> bool:
+    """Whether a call that the service runs itself is still open: its result is in the next half."""
+    if message["role"] == "user":
+        return False
+    open_calls = {b["id"] for b in message["content"] if b.get("type") == "server_tool_use"}
+    return bool(open_calls - {b.get("tool_use_id") for b in message["content"]})

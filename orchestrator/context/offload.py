@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.context import facts
 from orchestrator.context.estimate import BYTES_PER_TOKEN, MEDIA_TOKENS, MEDIA_TYPES
@@ -22,6 +22,9 @@ _OLD_PREVIEW_CHARS = 100
 _NAMED_CHARS = 160
 # Smaller parts stay: their placeholder would be no smaller.
 LEAST_PART_CHARS = 1_500
+# Where nothing else is left to make room, a placeholder says only where it is and how to read it.
+_LEAST_TERSE_CHARS = 700
+_TERSE_CHARS = 300
 # What an image or a document weighs, whatever its base64 (`estimate.weigh`).
 MEDIA_WEIGHT = int(MEDIA_TOKENS * BYTES_PER_TOKEN)
 _FIRST_LINE = "[offloaded {path} · {chars:,} characters, {lines:,} lines · preview, not the whole]"
@@ -54,6 +57,12 @@ def old_placeholder(path: str, text: str, reader: str) -> str:
             break
         named += f"{', ' if named else 'names: '}{fact}"
     return _placeholder(path, text, reader, _OLD_PREVIEW_CHARS, named)
+
+
+def terse_placeholder(path: str, text: str, reader: str) -> str:
+    """The shortest: where it is, how large, how to read it."""
+    first = _FIRST_LINE.format(path=path, chars=len(text), lines=line_count(text))
+    return f"{first}\n{_read_call(reader, path)}"
 
 
 def _placeholder(path: str, text: str, reader: str, preview_chars: int, named: str) -> str:
@@ -141,6 +150,7 @@ class Part:
     key: str | None = None
     media: Media | None = None
     is_input: bool = False
+    is_terse: bool = False
 
     @property
     def data(self) -> bytes:
@@ -158,10 +168,12 @@ class Part:
     def gain(self) -> int:
         """About the weight that goes: the text, or the fixed estimate, without its placeholder."""
         weight = MEDIA_WEIGHT if self.media else len(self.text.encode(errors="replace"))
-        return weight - PLACEHOLDER_CHARS // 2
+        return weight - (_TERSE_CHARS if self.is_terse else PLACEHOLDER_CHARS // 2)
 
     def placeholder(self, path: str, reader: str) -> str:
         """What stands in the history once the part is stored at ``path``."""
+        if self.media is None and self.is_terse:
+            return terse_placeholder(path, self.text, reader)
         if self.media is None:
             return old_placeholder(path, self.text, reader)
         return media_placeholder(path, self.media.media_type, len(self.media.data), reader)
@@ -174,10 +186,15 @@ def old_parts(messages: Sequence[Entry], keep_turns: int) -> list[Part]:
 
 
 def largest_parts(messages: Sequence[Entry], needed: int) -> list[Part]:
-    """The largest parts, wherever they are, until about ``needed`` bytes are gained."""
+    """The largest parts, wherever they are, until about ``needed`` bytes are gained. Small ones count
+    too: their placeholders are the shortest there are."""
     chosen: list[Part] = []
     gained = 0
-    for part in sorted(_parts(messages, len(messages)), key=lambda p: -p.gain):
+    small = (
+        replace(part, is_terse=part.media is None and len(part.text) <= LEAST_PART_CHARS)
+        for part in _parts(messages, len(messages), _LEAST_TERSE_CHARS)
+    )
+    for part in sorted(small, key=lambda p: -p.gain):
         if gained >= needed:
             break
         chosen.append(part)
@@ -185,7 +202,7 @@ def largest_parts(messages: Sequence[Entry], needed: int) -> list[Part]:
     return chosen
 
 
-def _parts(messages: Sequence[Entry], end: int) -> Iterable[Part]:
+def _parts(messages: Sequence[Entry], end: int, least: int = LEAST_PART_CHARS) -> Iterable[Part]:
     names: dict[str, str] = {}
     for number in range(1, end):
         calls: dict[str, str] = {}
@@ -193,35 +210,43 @@ def _parts(messages: Sequence[Entry], end: int) -> Iterable[Part]:
         for index, block in enumerate(message["content"]):
             if block.get("type") == "tool_use":
                 calls[block["id"]] = block["name"]
-                yield from _inputs(number, index, block)
+                yield from _inputs(number, index, block, least)
             elif block.get("type") == "tool_result":
                 name = names.get(block["tool_use_id"], "tool")
-                yield from _result(number, index, block, name)
+                yield from _result(number, index, block, name, least)
             elif message["role"] == "user" and (media := _media(block)) is not None:
                 yield Part(number, index, "message", "", "", media=media)
         names = calls
 
 
-def _inputs(number: int, index: int, block: Block) -> Iterable[Part]:
+def _inputs(number: int, index: int, block: Block, least: int) -> Iterable[Part]:
     for key, value in block["input"].items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if len(text) > LEAST_PART_CHARS:
+        if len(text) > least and not _is_stub(text):
             yield Part(number, index, block["name"], block["id"], text, key, is_input=True)
 
 
-def _result(number: int, index: int, block: Block, name: str) -> Iterable[Part]:
+def _result(number: int, index: int, block: Block, name: str, least: int) -> Iterable[Part]:
     content = block.get("content")
     call_id = block["tool_use_id"]
     if isinstance(content, str):
-        if len(content) > LEAST_PART_CHARS:
+        if len(content) > least and not _is_stub(content):
             yield Part(number, index, name, call_id, content)
         return
     for inner, item in enumerate(content or ()):
         key = inner_key(inner)
         if (media := _media(item)) is not None:
             yield Part(number, index, name, call_id, "", key, media)
-        elif item.get("type") == "text" and len(item["text"]) > LEAST_PART_CHARS:
+        elif (
+            item.get("type") == "text" and len(item["text"]) > least and not _is_stub(item["text"])
+        ):
             yield Part(number, index, name, call_id, item["text"], key)
+
+
+def _is_stub(text: str) -> bool:
+    """Whether a text is as short as a placeholder and begins like one: moving it would gain nothing,
+    whatever it is. A longer text that begins so is content like any other."""
+    return len(text) <= PLACEHOLDER_CHARS and text.startswith("[offloaded ")
 
 
 def _media(block: Block) -> Media | None:

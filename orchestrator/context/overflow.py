@@ -168,6 +168,15 @@ _TOGETHER = r"""
 """
 
 
+def shares_in(text: str) -> tuple[int, int] | None:
+    """The input and the output, in tokens, that an overflow text says were asked for together."""
+    text = _said(text)
+    for pattern in _SHARES:
+        if found := re.search(pattern, text, _FLAGS):
+            return _number(found["input"]), _number(found["output"])
+    return None
+
+
 def is_input_plus_output_overflow(text: str) -> bool:
     """Whether an overflow text says that input *and* ``max_tokens`` are over the window together.
 
@@ -175,13 +184,10 @@ def is_input_plus_output_overflow(text: str) -> bool:
     """
     if not is_context_overflow(text):
         return False
-    text = _said(text)
-    for pattern in _SHARES:
-        if found := re.search(pattern, text, _FLAGS):
-            window = window_in(text)
-            fits = window is None or _number(found["input"]) < window
-            return fits and _number(found["output"]) > 0
-    return _in(_TOGETHER, text)
+    if (shares := shares_in(text)) is not None:
+        window = window_in(text)
+        return (window is None or shares[0] < window) and shares[1] > 0
+    return _in(_TOGETHER, _said(text))
 
 
 _SIZE = r"(?P<size>(?<!\d)\d[\d,_]{0,14})\s?(?P<unit>k\b|万)?"

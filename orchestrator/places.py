@@ -1,0 +1,15 @@
+"""Where a user keeps what serves all of their projects."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def user_agent_folders() -> tuple[Path, ...]:
+    """The folders of a user's own definitions, best first: Outrider's, then Claude Code's. They need
+    not be there."""
+    from platformdirs import user_config_path
+
+    home = Path(os.path.expanduser("~"))
+    return (user_config_path("outrider") / "agents", home / ".claude/agents")
