@@ -204,6 +204,13 @@ class LevelChanged(Fact):
     limit_tokens: int
 
 
+class Steered(Fact):
+    """Somebody outside asked for something: ``compact``, before the next call, at any level."""
+
+    event: Literal["steered"] = "steered"
+    command: Literal["compact"]
+
+
 class CacheBroken(Fact):
     """A request read less from the cache than the one before had put there. ``cause``: our own edit
     of the history, or ``service``: it had expired there, or was evicted."""
@@ -298,6 +305,7 @@ Event = Annotated[
     | Compacted
     | LevelChanged
     | AgentSilent
+    | Steered
     | CacheBroken
     | WindowCorrected
     | TodosWritten

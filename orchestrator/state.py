@@ -90,6 +90,7 @@ class State:
     # Whether results could not be stored lately: then nothing is tried again before a compaction.
     store_failed: bool = False
     archive_failed: bool = False
+    compact_asked: bool = False
     # The turn of the last compaction, and how many blocks of the first message are its own: request,
     # summary. What follows them there was said before the first reply.
     compacted_turn: int | None = None
@@ -175,6 +176,8 @@ def _note(state: State, event: ev.Event) -> State:
             return replace(state, background=state.background | {child_id})
         case ev.BudgetReached(name=name):
             return replace(state, limit=name, failure=None)
+        case ev.Steered(command="compact"):
+            return replace(state, compact_asked=True)
         case ev.OffloadFailed(tool=tool):
             archive = tool == ARCHIVE
             return replace(
@@ -405,6 +408,7 @@ def _compact(state: State, event: ev.Compacted) -> State:
         idle_compactions=_idle(state, event),
         store_failed=False,
         compacted_turn=state.turn,
+        compact_asked=False,
         head_blocks=len(own),
     )
     return _edited(state, (*head, *kept), "compaction")

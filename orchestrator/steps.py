@@ -18,6 +18,7 @@ from orchestrator.context.room import (
     Situation,
     after_overflow,
     make_room,
+    plan_cut,
 )
 from orchestrator.events import ModelFailed, Status
 from orchestrator.messages import Block, Message, user
@@ -150,6 +151,8 @@ def _after_cut(state: State) -> Step:
 
 def _before_call(state: State) -> Step:
     now = situation_of(state)
+    if state.compact_asked and (cut := plan_cut(now, forced=True)) is not None:
+        return Compact("manual", cut)
     room = after_overflow(now, state.overflows) if state.overflowed else make_room(now)
     match room:
         case None:

@@ -11,6 +11,7 @@ import pytest
 from orchestrator import Context, Request, run
 from orchestrator import events as ev
 from orchestrator.context import compaction
+from orchestrator.context.room import Compact
 from orchestrator.ledger import Usage
 from orchestrator.messages import Block, Message, assistant, text_block, user
 from orchestrator.rundir import RunDir
@@ -154,6 +155,32 @@ def test_c4_a_cut_leaves_the_halves_of_a_paused_turn_together() -> None:
     kept = json.dumps([e.message for e in state.messages[1:][cut.dropped :]])
     assert "server_tool_use" in kept
     assert "web_search_tool_result" in kept
+
+
+@pytest.mark.parametrize("level", ["normal", "full"])
+def test_c19_a_compaction_that_is_asked_for_comes_before_the_next_call_at_any_level(
+    level: str,
+) -> None:
+    """C19: once, whatever it frees; asked for where there is nothing to cut, it changes nothing."""
+    state = turns(started("go", 200_000 if level == "normal" else 2_000, keep_turns=2), 6)
+    asked = apply(state, ev.Steered(command="compact"))
+    step = next_step(asked)
+    assert isinstance(step, Compact)
+    assert step.trigger == "manual"
+    fact = ev.Compacted(
+        trigger="manual",
+        before_tokens=asked.context_tokens,
+        after_tokens=0,
+        messages=step.cut.dropped,
+        calls=1,
+        fallback=False,
+        archive="h",
+        summary="s",
+    )
+    done = apply(asked, fact)
+    assert not isinstance(next_step(done), Compact)
+    early = apply(turns(started("go", 200_000), 1), ev.Steered(command="compact"))
+    assert next_step(early) == CallModel()
 
 
 @pytest.mark.anyio
