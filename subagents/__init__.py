@@ -1,20 +1,31 @@
 """Subagents: their definitions, tolerant of how people write them, and how work is handed to one."""
 
 from subagents.children import ChildTools
-from subagents.conclusion import Conclusion, Status, estimate, limit_each, render
+from subagents.conclusion import (
+    CONCLUSION_TOKENS,
+    Conclusion,
+    Status,
+    estimate,
+    limit_each,
+    render,
+)
 from subagents.contract import instruction, named_files, problem_of, schema_of
 from subagents.definition import JSON, Definition, Problem
+from subagents.describe import DescribeTool, is_shortened
 from subagents.loader import FOLDERS, Loaded, builtin, discover, load, parse
 from subagents.spawn import Brief, Finished, SpawnError, TaskTool, find, listing
+from subagents.starting import starting_file
 from subagents.toolnames import Resolved, resolve
 
 __all__ = [
+    "CONCLUSION_TOKENS",
     "FOLDERS",
     "JSON",
     "Brief",
     "ChildTools",
     "Conclusion",
     "Definition",
+    "DescribeTool",
     "Finished",
     "Loaded",
     "Problem",
@@ -27,6 +38,7 @@ __all__ = [
     "estimate",
     "find",
     "instruction",
+    "is_shortened",
     "limit_each",
     "listing",
     "load",
@@ -36,4 +48,5 @@ __all__ = [
     "render",
     "resolve",
     "schema_of",
+    "starting_file",
 ]

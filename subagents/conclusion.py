@@ -7,7 +7,7 @@ from typing import Literal
 
 Status = Literal["finished", "partial", "failed", "empty", "cancelled"]
 
-EACH = 2_000  # tokens of one conclusion in its parent's context
+CONCLUSION_TOKENS = 2_000  # tokens of one conclusion in its parent's context
 TOTAL = 10_000  # tokens of all conclusions that come back from parallel children
 
 # From here on (CJK, kana, hangul, emoji) a character is about a token; below, four are.
@@ -36,12 +36,12 @@ def estimate(text: str) -> int:
     return -(-(len(text) + 3 * dense) // 4)
 
 
-def limit_each(n: int, each: int = EACH, total: int = TOTAL) -> int:
+def limit_each(n: int, each: int = CONCLUSION_TOKENS, total: int = TOTAL) -> int:
     """The tokens that each of `n` conclusions may take, so that all of them stay within `total`."""
     return min(each, total // max(n, 1))
 
 
-def render(conclusion: Conclusion, limit_tokens: int = EACH) -> str:
+def render(conclusion: Conclusion, limit_tokens: int = CONCLUSION_TOKENS) -> str:
     """The conclusion as its parent gets it, at most `limit_tokens` long where its first line and
     its handle leave room: head line, reason, text or its head, and where it goes on."""
     made = conclusion

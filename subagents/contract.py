@@ -25,6 +25,13 @@ _PATH = re.compile(
     r"(?<![\w/.])(?:\./)?(?:[\w@+-][\w.@+-]{0,99}/){0,12}[\w@+-][\w.@+-]{0,99}\.\w{1,8}(?![\w/])"
 )
 _MOST_ARTIFACTS = 20
+# What fastjsonschema raises for JSON that is no schema, found by feeding it such.
+_NO_SCHEMA = (
+    *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, SyntaxError),
+    *(TypeError, ValueError, re.error),
+)
+# All that `urllib` opens: a file that is only looked at must neither reach the network nor a disk.
+_SCHEMES = ("", "data", "file", "ftp", "http", "https")
 
 
 def schema_of(returns: Mapping[str, JSON]) -> dict[str, Any]:
@@ -123,6 +130,10 @@ def _field(name: str, kind: JSON) -> dict[str, Any]:
     )
 
 
+def _refuse_to_fetch(uri: str) -> Any:
+    raise ValueError(f"{uri!r:.80} is not fetched, write the schema out")
+
+
 @lru_cache(maxsize=64)
 def _validator(schema_json: str) -> Callable[[Any], Any]:
     # Late: it compiles schemas to code, and most runs have none.
@@ -131,9 +142,12 @@ def _validator(schema_json: str) -> Callable[[Any], Any]:
     try:
         # Defaults are the author's to write; formats by regular expressions of a file's are not run.
         checked: Callable[[Any], Any] = fastjsonschema.compile(
-            json.loads(schema_json), use_default=False, use_formats=False
+            json.loads(schema_json),
+            handlers=dict.fromkeys(_SCHEMES, _refuse_to_fetch),
+            use_default=False,
+            use_formats=False,
         )
-    except (fastjsonschema.JsonSchemaDefinitionException, KeyError, TypeError, re.error) as error:
+    except (fastjsonschema.JsonSchemaDefinitionException, *_NO_SCHEMA) as error:
         raise ValueError(f"returns is no usable JSON Schema: {error}") from None
 
     def check(value: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
 Severity = Literal["info", "warning", "error"]
 
+_INHERIT = "inherit"
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
@@ -21,7 +23,9 @@ class Definition:
     prompt: str
     tools: tuple[str, ...] | None = None  # None: all that the parent has; (): none
     disallowed_tools: tuple[str, ...] = ()
-    model: str | None = None  # None and "inherit": the parent's
+    model: str | tuple[str, ...] | None = (
+        None  # several: by preference; None, "inherit": the parent's
+    )
     source: str = ""  # a path, or "built-in:<name>"
     max_turns: int | None = None
     max_tokens: int | None = None
@@ -31,16 +35,32 @@ class Definition:
     offload_at: int | None = None  # characters
     compact_at: float | None = None  # share of the window, above 0, at most 1
     can_spawn: bool | tuple[str, ...] | None = None
-    permissions: JSON = None
+    permissions: Mapping[str, Sequence[str]] | None = (
+        None  # {"deny": ["read(secret/**)", …]}, about paths
+    )
     memory: bool | str | None = None
     todos: bool | None = None
     effort: str | None = None
-    returns: Mapping[str, JSON] | None = None  # a JSON schema
+    returns: Mapping[str, JSON] | None = None  # a JSON schema, or fields with their types
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that it names, best first."""
+        return (self.model,) if isinstance(self.model, str) else self.model or ()
+
+    @property
     def inherits_model(self) -> bool:
-        return self.model is None or self.model.casefold() == "inherit"
+        """Whether it leaves the model to its parent."""
+        return all(name.casefold() == _INHERIT for name in self.models)
+
+    def model_for(self, parent_model: str, aliases: Mapping[str, str]) -> str:
+        """The model that it runs on: of several names the first that `aliases` (by names in lower
+        case) knows, else the first; the parent's where it names none."""
+        known = {*aliases, *map(str.casefold, aliases.values()), _INHERIT}
+        names = self.models or (_INHERIT,)
+        name = next((n for n in names if n.casefold() in known), names[0])
+        return parent_model if name.casefold() == _INHERIT else aliases.get(name.casefold(), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any
 from subagents.block import Entry, Notes
 from subagents.definition import JSON, Definition, Rejected
 from subagents.fields import KNOWN, meant, spelled, suggestion
-from subagents.grants import Tools, check_names, denied_by, names_of, read_tools, stricter
+from subagents.grants import Tools, check_names, denied_names, read_tools, stricter
+from subagents.rules import Taken, read_permissions
 from subagents.values import LIMITS, limit, optional
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -54,16 +55,18 @@ def define(entries: Sequence[Entry], body: str, path: PurePath, notes: Notes) ->
     tools, denied = _grants(fields, dialect, notes)
     values: dict[str, Any] = {}
     extra: dict[str, JSON] = {}
+    taken = _taken(fields, extra, notes)
     for key, found in fields.items():
-        _take(key, found[-1], values, extra, notes)
+        _take(key, _deciding(key, found), values, extra, notes)
     prompt = values.pop("prompt", None) or body
     return Definition(
         name,
         description,
         prompt,
         tools,
-        denied,
+        tuple(dict.fromkeys((*denied, *taken.tools))),
         source=notes.path,
+        permissions={"deny": list(taken.rules)} if taken.rules else None,
         extra=extra,
         **values,
     )
@@ -79,6 +82,16 @@ def _fields(entries: Sequence[Entry], notes: Notes) -> dict[str, list[Entry]]:
         fields.setdefault(key, []).append(entry)
         _remark(entry, key, notes)
     return fields
+
+
+def _deciding(key: str, found: Sequence[Entry]) -> Entry:
+    """Of a field that is written twice the last one, unless a limit or a no would get lost by it."""
+    if key in LIMITS:
+        found = [entry for entry in found if entry.value not in (None, "")] or found
+    elif key == "can_spawn":
+        found = [entry for entry in found if entry.value is not True] or found
+        found = [entry for entry in found if entry.value is False] or found
+    return found[-1]
 
 
 def _double(key: str) -> str:
@@ -152,25 +165,31 @@ def _grants(
         tools = stricter(tools, on)
         denied += off or ()
     for entry in fields.pop("disallowed_tools", []):
-        names = names_of(entry, notes)
+        names = denied_names(entry, notes)
         check_names(names, entry, notes)
         denied += names
-    for entry in fields.get("permissions", []):
-        denied += denied_by(entry.value, spelled(entry.key) == "permission_mode")
-    for entry in fields.get("sandbox_mode", []):
-        denied += denied_by(entry.value, mode=True)
-    return tools, tuple(dict.fromkeys(denied))
+    return tools, tuple(denied)
+
+
+def _taken(fields: dict[str, list[Entry]], extra: dict[str, JSON], notes: Notes) -> Taken:
+    """What all fields about permissions take away. Other forms than our own are also kept aside."""
+    taken = Taken()
+    for entry in [*fields.pop("permissions", []), *fields.pop("sandbox_mode", [])]:
+        takes = read_permissions(entry, notes)
+        check_names(takes.tools, entry, notes)
+        taken += takes
+        if not isinstance(entry.value, Mapping) or not entry.value.keys() <= {"deny", "ask"}:
+            extra[entry.key] = entry.value
+    return taken
 
 
 def _take(
     key: str, entry: Entry, values: dict[str, Any], extra: dict[str, JSON], notes: Notes
 ) -> None:
     if key == "model":
-        values["model"] = _model(entry, extra, notes)
+        values["model"] = _model(entry, notes)
     elif key in ("prompt", "developer_instructions"):
         values["prompt"] = entry.value.strip() if isinstance(entry.value, str) else None
-    elif key == "permissions":
-        values["permissions"] = entry.value
     elif key == "timeout_mins":
         minutes = limit("max_seconds", entry)
         values["max_seconds"] = minutes and minutes * 60
@@ -182,12 +201,18 @@ def _take(
         extra[entry.key] = entry.value
 
 
-def _model(entry: Entry, extra: dict[str, JSON], notes: Notes) -> str | None:
+def _model(entry: Entry, notes: Notes) -> str | tuple[str, ...] | None:
+    """A name, or several in order of preference (Copilot)."""
     value = entry.value
     if isinstance(value, Sequence) and not isinstance(value, str):
-        extra["model"] = value  # Copilot: in order of preference
-        value = value[0] if value else None
+        names = [item.strip() for item in value if isinstance(item, str) and item.strip()]
+        if len(names) < len(value):
+            notes.add(entry.line, entry.key, "holds what is no name, passed over – remove it")
+        return tuple(names) or None
     if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    if isinstance(value, Mapping):
+        notes.add(entry.line, entry.key, "is no name, the parent's model is used – write one")
         return None
     if not isinstance(value, str):
         notes.add(entry.line, "model", f"{entry.raw[:40]} is no text to YAML – put it in quotes")

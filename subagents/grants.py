@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from subagents.block import Entry, Notes
 from subagents.definition import JSON
-from subagents.toolnames import WRITE, base, is_name, meaning, misspelled
+from subagents.toolnames import base, is_name, meaning, misspelled
 
 Tools = tuple[str, ...] | None
 
@@ -13,11 +13,8 @@ _ALL = frozenset({"*", "all", "all tools"})
 _NONE = frozenset({"", "none", "[]", "{}", "~", "null"})
 _PARENS = r"\([^()]*(?:\([^()]*\)[^()]*)*\)"
 _BY_COMMA = re.compile(rf"(?:{_PARENS}|[^,\n(]|\()+")
+_WORD = re.compile(r"[A-Za-z*][\w.*/:@+-]*")
 _BY_SPACE = re.compile(rf"(?:{_PARENS}|[^\s(]|\()+")
-# OpenCode: the permission to edit is the permission to change files by any tool.
-_EDITS = ("write", "edit")
-_RULES = frozenset({"allow", "deny", "ask"})
-_READ_ONLY = frozenset({"read-only", "readonly", "plan"})
 
 
 def read_tools(entry: Entry, notes: Notes, *, inherits_rest: bool) -> tuple[Tools, Tools]:
@@ -43,18 +40,24 @@ def read_tools(entry: Entry, notes: Notes, *, inherits_rest: bool) -> tuple[Tool
 
 def names_of(entry: Entry, notes: Notes) -> tuple[str, ...]:
     """The entries of a list of names, in whatever form it was written."""
-    value = entry.value
-    if value is None or (isinstance(value, str) and value.strip().casefold() in _NONE):
-        notes.add(entry.line, entry.key, "is blank, read as none – name the tools or write []")
-        return ()
-    if isinstance(value, str):
-        texts = _split(value.strip(), entry, notes)
-    elif isinstance(value, Sequence):
-        texts = [text for item in value for text in _item(item, entry, notes)]
-    else:
-        texts = []
-        notes.add(entry.line, entry.key, f"{value!r:.40} is no list of names – write a, b")
-    return tuple(dict.fromkeys(_named(texts, entry, notes)))
+    return tuple(dict.fromkeys(_named(_texts_of(entry, notes), entry, notes)))
+
+
+def denied_names(entry: Entry, notes: Notes) -> tuple[str, ...]:
+    """The entries of a list of denials. Of one that cannot be read every word counts, and where there
+    is none everything is denied: passed over, it would grant."""
+    texts = _texts_of(entry, notes)
+    if not texts and not _is_blank(entry.value) and entry.value != []:
+        return ("*",)
+    names: list[str] = []
+    for text in texts:
+        if is_name(text):
+            names.append(text)
+        else:
+            message = f"{text!r:.60} is no tool name, every word of it is denied – mend it"
+            notes.add(entry.line, entry.key, message)
+            names += _WORD.findall(text) or ["*"]
+    return tuple(dict.fromkeys(names))
 
 
 def stricter(first: Tools, second: Tools) -> Tools:
@@ -63,26 +66,6 @@ def stricter(first: Tools, second: Tools) -> Tools:
         return second if first is None else first
     both = {_sense(name) for name in first} & {_sense(name) for name in second}
     return tuple(name for name in (*second, *first) if _sense(name) in both and name in second)
-
-
-def denied_by(value: JSON, mode: bool = False) -> tuple[str, ...]:
-    """The tools that a `permission` map, a permission mode or a sandbox mode takes away.
-
-    What would have to be asked, or holds only for some arguments, is taken away too: nobody is
-    known here who could be asked.
-    """
-    if isinstance(value, str):
-        deny = value.casefold() in _READ_ONLY if mode else value.casefold() != "allow"
-        return (WRITE if mode else ("*",)) if deny else ()
-    if not isinstance(value, Mapping):
-        return ()
-    names: list[str] = []
-    for tool, rule in value.items():
-        if tool in _RULES and isinstance(rule, list):
-            continue  # lists of rules are for whoever checks permissions
-        if _restricts(rule):
-            names += _EDITS if tool == "edit" else [tool]
-    return tuple(names)
 
 
 def check_names(names: Iterable[str], entry: Entry, notes: Notes) -> None:
@@ -95,6 +78,23 @@ def check_names(names: Iterable[str], entry: Entry, notes: Notes) -> None:
             notes.add(entry.line, entry.key, text, "info")
 
 
+def _texts_of(entry: Entry, notes: Notes) -> list[str]:
+    value = entry.value
+    if _is_blank(value):
+        notes.add(entry.line, entry.key, "is blank, read as none – name the tools or write []")
+        return []
+    if isinstance(value, str):
+        return _split(value.strip(), entry, notes)
+    if isinstance(value, Sequence):
+        return [text for item in value for text in _item(item, entry, notes)]
+    notes.add(entry.line, entry.key, f"{value!r:.40} is no list of names – write a, b")
+    return []
+
+
+def _is_blank(value: JSON) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().casefold() in _NONE)
+
+
 def _from_map(
     value: Mapping[str, JSON], entry: Entry, notes: Notes, inherits_rest: bool
 ) -> tuple[Tools, Tools]:
@@ -102,16 +102,11 @@ def _from_map(
     off = tuple(name for name in value if name not in on)
     odd = [name for name in off if value[name] is not False and value[name] != "deny"]
     for name in odd:
-        notes.add(entry.line, entry.key, f"{name!r:.40} is neither true nor false, read as false")
+        message = f"{name!r:.40} is neither true nor false, read as false – write one of them"
+        notes.add(entry.line, entry.key, message)
     if "*" in on or (not on and off) or (inherits_rest and "*" not in off):
         return None, off
     return on, tuple(name for name in off if name != "*")
-
-
-def _restricts(rule: JSON) -> bool:
-    if isinstance(rule, Mapping):
-        return any(_restricts(part) for part in rule.values())
-    return rule is False or (rule != "allow" and rule is not True)
 
 
 def _split(text: str, entry: Entry, notes: Notes) -> list[str]:

@@ -51,13 +51,14 @@ def load(*paths: StrPath) -> Loaded:
     return loaded
 
 
-def discover(root: StrPath, extra: Iterable[StrPath] = (), user: StrPath | None = None) -> Loaded:
-    """All definitions in force: `extra` > the project, nearest folder first > `user` > built-in."""
+def discover(root: StrPath, extra: Iterable[StrPath] = (), user: Iterable[StrPath] = ()) -> Loaded:
+    """All definitions in force: `extra` > the project, nearest folder first > the folders of `user`
+    in their order > built-in. Folders of the project and of the user that are not there are no
+    problem."""
     paths = [Path(path) for path in extra]
     for folder in _project(Path(root)):
         paths += [path for name in FOLDERS if (path := folder / name).is_dir()]
-    if user is not None and Path(user).is_dir():
-        paths.append(Path(user))
+    paths += [path for path in map(Path, user) if path.is_dir()]
     loaded = load(*paths)
     for definition in builtin().definitions.values():
         _add(loaded, definition, [])

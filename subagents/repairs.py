@@ -70,14 +70,20 @@ def _literals(lines: list[str], number: int, why: str, notes: Notes) -> Iterator
 def _literal(lines: list[str], number: int, why: str, notes: Notes) -> Entry:
     key, _, first = lines[0].strip().partition(":")
     if known_key(lines[0].lstrip(), GRANTS):
-        # A stray word at column 0 is no entry; a list there is one, unless the line has its own.
-        signs = (" ", "]") if first.strip() else (" ", "]", "-")
-        lines = [line for line in lines if line is lines[0] or line.startswith(signs)]
+        lines = [lines[0], *(line for line in lines[1:] if _continues(line, first))]
     text = _unquote("\n".join([first.strip(), *lines[1:]]).strip())
     notes.add(
         number, key.strip(" \"'"), f"is not YAML ({why}), read as it stands – quote the value"
     )
     return Entry(key.strip(" \"'"), number, text, text)
+
+
+def _continues(line: str, first: str) -> bool:
+    """Whether a line goes on with a grant whose own line says `first`. A stray word at column 0 is no
+    entry, nor is an item of a list where there is an entry on the own line already."""
+    if line.lstrip().startswith("-"):
+        return not first.strip()
+    return line.startswith((" ", "]"))
 
 
 def _unquote(text: str) -> str:

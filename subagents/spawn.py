@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import anyio
 
 from subagents.conclusion import (
-    EACH,
+    CONCLUSION_TOKENS,
     TOTAL,
     Conclusion,
     Status,
@@ -19,6 +19,8 @@ from subagents.definition import Definition
 from subagents.loader import Loaded
 
 Definitions = Loaded | Mapping[str, Definition]
+
+LISTING = 1_500  # tokens of all kinds of subagents together, in the system prompt
 
 _OUTCOME: dict[Status, str] = {"finished": "completed", "cancelled": "cancelled"}
 
@@ -95,7 +97,7 @@ class TaskTool:
         if background:
             return await self._start_in_background(definition, brief)
         conclusion = await self._run(definition, brief)
-        text = self._share(conclusion, definition.conclusion_tokens or EACH)
+        text = self._share(conclusion, definition.conclusion_tokens or CONCLUSION_TOKENS)
         return text + await self._settle(todo, conclusion.status)
 
     async def _start_in_background(self, definition: Definition, brief: Brief) -> str:
@@ -103,7 +105,7 @@ class TaskTool:
             raise SpawnError("Subagents cannot run in the background here: leave it out.")
 
         async def finished(conclusion: Conclusion) -> str:
-            text = render(conclusion, definition.conclusion_tokens or EACH)
+            text = render(conclusion, definition.conclusion_tokens or CONCLUSION_TOKENS)
             return text + await self._settle(brief.todo, conclusion.status)
 
         try:
@@ -153,7 +155,7 @@ def find(definitions: Definitions, name: str) -> Definition:
     raise SpawnError(f"No subagent_type {name!r:.80}; there are: {names}.")
 
 
-def listing(definitions: Definitions, limit_tokens: int = 1_500) -> str:
+def listing(definitions: Definitions, limit_tokens: int = LISTING) -> str:
     """The kinds of subagents for the main prompt: names with descriptions, `limit_tokens` in all.
 
     Long descriptions are shortened to one length, the largest that fits; the last line says so.

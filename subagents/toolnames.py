@@ -34,6 +34,7 @@ _OURS: dict[str, tuple[str, ...]] = {
     "check_task": ("checktask", "taskoutput", "agentoutput", "bashoutput"),
     "cancel_task": ("canceltask", "taskstop", "killbash", "killshell"),
     "ask_task": ("asktask", "sendmessage"),
+    "describe_subagent": ("describesubagent",),
     "skill": ("skill", "activateskill"),
     "remember": ("remember", "savememory", "memory"),
     "update_memory": ("updatememory",),

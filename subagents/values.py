@@ -1,6 +1,11 @@
 """The optional fields of a definition, each with its type."""
 
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
 from subagents.block import Entry, Notes
+from subagents.contract import schema_of
 from subagents.definition import JSON, Rejected
 
 # field → (whole numbers only, the most that is allowed)
@@ -13,6 +18,13 @@ LIMITS: dict[str, tuple[bool, float]] = {
     "offload_at": (True, 1e9),
     "compact_at": (False, 1),
 }
+_YES = frozenset({"true", "yes", "on"})
+_NO = frozenset({"false", "no", "off", "none"})
+# Claude Code's scopes of memory; here there is one memory.
+_MEMORY = frozenset({"project", "user", "local"})
+# As the Messages API has it, and what others call the least.
+_EFFORT = frozenset({"low", "medium", "high", "xhigh", "max"})
+_LEAST_EFFORT = frozenset({"none", "minimal"})
 
 
 def limit(key: str, entry: Entry) -> int | float | None:
@@ -34,22 +46,108 @@ def limit(key: str, entry: Entry) -> int | float | None:
     return int(number) if whole else number
 
 
-def optional(key: str, entry: Entry, notes: Notes) -> JSON | tuple[str, ...]:
-    """The value of a typed field, `None` if the field is unknown or its value cannot be used."""
-    if key not in _KINDS:
+Value = bool | str | tuple[str, ...] | Mapping[str, JSON] | None
+
+
+def optional(key: str, entry: Entry, notes: Notes) -> Value:
+    """The value of a typed field, `None` if the field is unknown or its value cannot be used.
+    Raises `Rejected` for a schema that is none: what is asked for must not turn into nothing."""
+    if (field := _FIELDS.get(key)) is None:
         return None
+    read = field.read(entry, notes)
+    if read is None and entry.value is not None:
+        message = f"{entry.value!r:.40} cannot be used, kept aside – write {field.forms}"
+        notes.add(entry.line, entry.key, message)
+    return read
+
+
+def _switch(value: JSON) -> bool | None:
+    if isinstance(value, str):
+        word = value.strip().casefold()
+        return True if word in _YES else False if word in _NO else None
+    return value if isinstance(value, bool) else None
+
+
+def _todos(entry: Entry, notes: Notes) -> Value:
+    return _switch(entry.value)
+
+
+def _memory(entry: Entry, notes: Notes) -> Value:
     value = entry.value
-    if isinstance(value, _KINDS[key]):
-        return tuple(map(str, value)) if isinstance(value, list) else value
-    if value is not None:
-        notes.add(entry.line, entry.key, f"{value!r:.40} cannot be used, kept aside – see the docs")
-    return None
+    if isinstance(value, str) and value.strip().casefold() in _MEMORY:
+        return value.strip().casefold()
+    return _switch(value)
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "can_spawn": (bool, list),
-    "memory": (bool, str),
-    "todos": (bool,),
-    "effort": (str,),
-    "returns": (dict,),
+def _effort(entry: Entry, notes: Notes) -> Value:
+    word = entry.value.strip().casefold() if isinstance(entry.value, str) else ""
+    return "low" if word in _LEAST_EFFORT else word if word in _EFFORT else None
+
+
+def _can_spawn(entry: Entry, notes: Notes) -> Value:
+    """Text that is neither yes nor no is names. What cannot be read is no: it is a permission."""
+    value = entry.value
+    if value in ("*", "all"):
+        return True
+    if (switch := _switch(value)) is not None:
+        return switch
+    if isinstance(value, str) and value.strip():
+        names = [part.strip().strip("\"'") for part in value.strip("[] ").split(",")]
+    elif isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+        names = [str(item).strip() for item in value]
+    else:
+        said = "is blank" if value in (None, "") else f"{value!r:.40} is no list of names"
+        notes.add(entry.line, entry.key, f"{said}, read as false – write true, false or names")
+        return False
+    return tuple(name for name in dict.fromkeys(names) if name) or False
+
+
+def _returns(entry: Entry, notes: Notes) -> Value:
+    """A schema or fields with their types. A list of names asks for a text each."""
+    value = entry.value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise _no_schema(entry, f"no JSON ({error})") from None
+    if isinstance(value, list):
+        value = _listed(value)
+    if not isinstance(value, Mapping) or not value:
+        return None
+    try:
+        schema_of(value)
+    except ValueError as error:
+        raise _no_schema(entry, str(error).removeprefix("returns").lstrip(": ")) from None
+    return value
+
+
+def _listed(items: Sequence[JSON]) -> Mapping[str, JSON] | None:
+    """`[verdict, {places: [string]}]` → fields."""
+    fields: dict[str, JSON] = {}
+    for item in items:
+        if isinstance(item, str):
+            fields[item.strip()] = "string"
+        elif isinstance(item, Mapping):
+            fields.update(item)
+        else:
+            return None
+    return fields
+
+
+def _no_schema(entry: Entry, why: str) -> Rejected:
+    why = " ".join(why.partition(" – ")[0].split())[:200]
+    return Rejected(entry.line, entry.key, f"{why} – write {_FIELDS['returns'].forms}")
+
+
+class _Field(NamedTuple):
+    read: Callable[[Entry, Notes], Value]
+    forms: str
+
+
+_FIELDS: dict[str, _Field] = {
+    "can_spawn": _Field(_can_spawn, "true, false or names"),
+    "memory": _Field(_memory, "true or false"),
+    "todos": _Field(_todos, "true or false"),
+    "effort": _Field(_effort, "low, medium, high, xhigh or max"),
+    "returns": _Field(_returns, "a JSON Schema, or fields with types: {verdict: string}"),
 }

@@ -54,6 +54,89 @@ def test_a_limit_that_cannot_be_read_is_refused(line: str) -> None:
     assert refused("a.md", *text) == (4, line.partition(":")[0], "error")
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("can_spawn: explorer, Reviewer", ("explorer", "Reviewer")),
+        ("can_spawn: 'true'", True),
+        ("can_spawn: none", False),
+        ("can_spawn: []", False),
+        ("todos: 'off'", False),
+        ("memory: project", "project"),
+        ("memory: 'no'", False),
+        ("effort: Max", "max"),
+        ("effort: minimal", "low"),
+        ("returns: [a, {b: [integer]}]", {"a": "string", "b": ["integer"]}),
+        ('returns: \'{"a": "integer"}\'', {"a": "integer"}),
+        ("model: [a, b]", ("a", "b")),
+        ("model: []", None),
+    ],
+)
+def test_forms_in_which_our_fields_are_written(line: str, value: object) -> None:
+    definition = defined("a.md", "---", "name: a", "description: b", line, "---", "x")
+    assert getattr(definition, line.partition(":")[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("can_spawn:", "can_spawn", False),
+        ("can_spawn: 7", "can_spawn", False),
+        ("can_spawn: {a: b}", "can_spawn", False),
+        ("memory: maybe", "memory", None),
+        ("effort: enormous", "effort", None),
+        ("todos: 3", "todos", None),
+        ("returns: a short summary", "returns", None),
+        ("returns: [3]", "returns", None),
+        ("model: {a: b}", "model", None),
+        ("model: [a, 3]", "model", ("a",)),
+    ],
+)
+def test_a_field_that_cannot_be_used_says_what_to_write(line: str, key: str, value: object) -> None:
+    """D5: with file, line, key, what and fix; what permits is read as a no."""
+    text = f"---\nname: a\ndescription: b\n{line}\n---\nx".encode()
+    definition, [problem] = parse(text, PurePath("a.md"))
+    assert definition is not None
+    assert getattr(definition, key) == value
+    assert str(problem).startswith(f"a.md:4: {key}: ")
+    assert " – " in problem.message
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("returns: {a: 3}", "a: 3 is no type"),
+        ("returns: {a: thing}", "is no usable JSON Schema: Unknown type"),
+        ("returns: {type: object, properties: 3}", "is no usable JSON Schema"),
+        ("returns: {$ref: 'http://127.0.0.1:9/x'}", "is not fetched"),
+        ("returns: '{no json'", "no JSON"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(line: str, said: str) -> None:
+    """S6, D5: a declared form must not turn into none; nothing is fetched for it."""
+    text = f"---\nname: a\ndescription: b\n{line}\n---\nx".encode()
+    definition, problems = parse(text, PurePath("a.md"))
+    assert definition is None
+    assert str(problems[-1]).startswith("a.md:4: returns: ")
+    assert said in problems[-1].message
+
+
+def test_of_several_models_the_first_that_the_settings_know_is_used() -> None:
+    """S11: in the file's own order of preference, never one that it does not name."""
+    aliases = {"sonnet": "claude-sonnet-5-5", "gpt-5": "my-gpt"}
+    several = defined(
+        "a.agent.md", "---", "description: b", "model: [Other, GPT-5, sonnet]", "---", "x"
+    )
+    assert several.model_for("parent", aliases) == "my-gpt"
+    assert several.model_for("parent", {}) == "Other"
+    assert several.model_for("parent", {"x": "other"}) == "Other"
+    inherits = defined("a.agent.md", "---", "description: b", "model: [A, Inherit]", "---", "x")
+    assert inherits.model_for("parent", aliases) == "parent"
+    assert not inherits.inherits_model
+    assert Definition("a", "b", "c").model_for("parent", aliases) == "parent"
+    assert Definition("a", "b", "c", model="Sonnet").model_for("p", aliases) == "claude-sonnet-5-5"
+
+
 def test_a_typed_field_with_another_type_is_kept_aside() -> None:
     text = b"---\nname: a\ndescription: b\ntodos: maybe\nmax_turns:\nmodel: 4\n---\nx"
     definition, problems = parse(text, PurePath("a.md"))
@@ -71,9 +154,13 @@ def test_claude_code_fields() -> None:
         *("skills: [x]", "---", "x"),
     )
     assert granted(definition) == ("ls", "read_file", "edit_file", "glob", "grep")
-    assert (definition.max_turns, definition.permissions) == (5, "acceptEdits")
+    assert (definition.max_turns, definition.permissions) == (5, None)
     assert definition.inherits_model
-    assert definition.extra == {"color": "red", "skills": ["x"]}
+    assert definition.extra == {
+        "color": "red",
+        "skills": ["x"],
+        "permissionMode": "acceptEdits",
+    }
 
 
 def test_plan_mode_takes_the_writing_tools_away() -> None:
@@ -90,8 +177,8 @@ def test_copilot(path: str) -> None:
         *("---", "description: b", "tools: ['search', 'edit/editFiles', 'github/read', 'web']"),
         *("model: ['GPT-5', 'other']", "handoffs: []", "---", "x"),
     )
-    assert (definition.name, definition.model) == ("planner", "GPT-5")
-    assert definition.extra["model"] == ["GPT-5", "other"]
+    assert (definition.name, definition.model) == ("planner", ("GPT-5", "other"))
+    assert "model" not in definition.extra
     assert granted(definition) == ("edit_file", "glob", "grep")
 
 
@@ -106,7 +193,11 @@ def test_opencode_maps_switch_single_tools() -> None:
     assert (definition.name, definition.max_turns) == ("review", 9)
     assert definition.tools is None
     assert granted(definition) == ("ls", "read_file", "glob", "grep")
-    assert definition.extra == {"mode": "subagent"}
+    assert definition.extra == {
+        "mode": "subagent",
+        "permission": {"edit": "deny", "bash": {"git *": "allow", "*": "ask"}},
+    }
+    assert definition.permissions is None
 
 
 def test_an_opencode_file_is_known_by_its_mode_wherever_it_is() -> None:
@@ -139,11 +230,77 @@ def test_a_map_value_that_is_neither_yes_nor_no_is_no() -> None:
     assert "read as false" in problems[0].message
 
 
-def test_our_permission_rules_are_left_to_whoever_checks_them() -> None:
+def test_what_permissions_allow_counts_for_nothing() -> None:
+    """P6: a child has at most what its parent has."""
     text = ("---", "name: a", "description: b", "permissions: {allow: ['bash(git *)']}", "---", "x")
     definition = defined("a.md", *text)
     assert (granted(definition), definition.disallowed_tools) == (HAVE, ())
-    assert definition.permissions == {"allow": ["bash(git *)"]}
+    assert definition.permissions is None
+    assert definition.extra == {"permissions": {"allow": ["bash(git *)"]}}
+
+
+def with_permissions(text: str) -> tuple[Definition, list[str]]:
+    file = f"---\nname: a\ndescription: b\n{text}\n---\nx"
+    definition, problems = parse(file.encode(), PurePath("a.md"))
+    assert definition is not None
+    return definition, [p.message for p in problems if p.severity == "warning"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "deny", "tools"),
+    [
+        ("[read(secret/**), bash]", ["read(secret/**)"], ["bash"]),
+        ("read(a.txt), write(b/**), Bash", ["read(a.txt)", "write(b/**)"], ["Bash"]),
+        ("['Read(./.env)', 'Edit(docs/**)']", ["read(.env)", "write(docs/**)"], []),
+        ("['Bash(rm:*)', 'mcp__x__*']", None, ["Bash", "mcp__x__*"]),
+        ("[read, 'Write()']", ["read(**)", "write(**)"], []),
+        ("", None, []),
+    ],
+)
+def test_our_deny_rules(rules: str, deny: list[str] | None, tools: list[str]) -> None:
+    """P6, P7: rules about paths in one spelling, tools by their names; what would have to be asked
+    is denied."""
+    for kind in ("deny", "ask"):
+        definition, warnings = with_permissions(f"permissions:\n  {kind}: {rules}")
+        assert warnings == []
+        assert definition.permissions == (None if deny is None else {"deny": deny})
+        assert list(definition.disallowed_tools) == tools
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "permissions: nonsense",
+        "permissions: [bash]",
+        "permissions: 7",
+        "permissions: {deny: 7}",
+        "permissions: {deny: [[bash]]}",
+        "permissions: {deny: ['read(secret']}",
+        "permissions: {deny: ['no such thing']}",
+        "permissions: {deny: {read: secret}}",
+    ],
+)
+def test_permissions_that_cannot_be_read_deny_every_tool(text: str) -> None:
+    """P6: unreadable permission text falls to the stricter side, with a warning that says so."""
+    definition, warnings = with_permissions(text)
+    assert granted(definition) == ()
+    assert any("every tool is denied" in message for message in warnings)
+
+
+@pytest.mark.parametrize("pattern", ["!a", "~/x", "//x", "../x", "#x"])
+def test_a_pattern_that_is_none_below_the_workspace_denies_all_paths(pattern: str) -> None:
+    """P6: it could not be kept as it is written."""
+    definition, warnings = with_permissions(f"permissions: {{deny: ['read({pattern})']}}")
+    assert definition.permissions == {"deny": ["read(**)"]}
+    assert "all paths are denied" in warnings[0]
+
+
+@pytest.mark.parametrize("key", ["permissionMode", "sandbox_mode"])
+def test_an_unknown_mode_is_read_as_the_strict_one(key: str) -> None:
+    """P6."""
+    definition, warnings = with_permissions(f"{key}: whatever")
+    assert granted(definition) == ("ls", "read_file", "glob", "grep")
+    assert "no known mode" in warnings[0]
 
 
 def test_permissions_that_are_one_word() -> None:

@@ -224,6 +224,8 @@ def test_an_empty_list_is_none_without_a_warning() -> None:
         (["tools: Read", "  model: opus"], ("Read",)),
         (["tools: Read", "Bash"], ("Read",)),
         (["tools: Read", "- Bash"], ("Read",)),
+        (["tools: [Read]", "  - Bash"], ("Read",)),
+        (["tools: {bash: false}", "  - Bash"], ()),
         (["tools:", "- Read", "- @x"], ("Read",)),
         (["tools: Raed, Grep"], ("Raed", "Grep")),
     ],
@@ -234,6 +236,40 @@ def test_odd_tools_fall_to_the_stricter_side(lines: list[str], tools: tuple[str,
     assert definition is not None
     assert definition.tools == tools
     assert any(p.severity == "warning" for p in problems)
+
+
+@pytest.mark.parametrize(
+    ("lines", "denied"),
+    [
+        (["disallowedTools: Write, Bash(rm:*)", "  - Bash"], ("Write", "Bash", "rm:*")),
+        (["disallowedTools: '<Bash>'"], ("Bash",)),
+        (["disallowedTools: 7"], ("*",)),
+        (["disallowedTools: ???"], ("*",)),
+        (["disallowedTools: {bash: true}"], ("*",)),
+    ],
+)
+def test_odd_denials_fall_to_the_stricter_side(lines: list[str], denied: tuple[str, ...]) -> None:
+    """P6, D5: a denial that cannot be read must not turn into none."""
+    definition, problems = parsed(fields("name: a", "description: b", *lines))
+    assert definition is not None
+    assert set(denied) <= set(definition.disallowed_tools)
+    assert any(p.severity == "warning" for p in problems)
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "value"),
+    [
+        (["max_turns: 5", "max_turns:"], "max_turns", 5),
+        (["max_turns: 5", "max_turns: 9"], "max_turns", 9),
+        (["can_spawn: false", "can_spawn: true"], "can_spawn", False),
+        (["can_spawn: [a]", "can_spawn: true"], "can_spawn", ("a",)),
+        (["can_spawn: false", "can_spawn:"], "can_spawn", False),
+    ],
+)
+def test_a_double_does_not_undo_a_limit_or_a_no(lines: list[str], key: str, value: object) -> None:
+    """D2: last wins; D5: but never so that more is granted than was written."""
+    definition = repaired(fields("name: a", "description: b", *lines), 5)
+    assert getattr(definition, key) == value
 
 
 def test_tools_indented_by_mistake_still_restrict() -> None:

@@ -1,6 +1,9 @@
 """D5: whatever happens to a definition file, loading it never fails and never grants more."""
 
-from pathlib import PurePath
+import sys
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -137,3 +140,37 @@ def test_any_bytes_as_front_matter_load_without_an_exception(data: bytes) -> Non
 @settings(max_examples=300)
 def test_any_yaml_as_front_matter_loads_without_an_exception(text: str) -> None:
     parse(encoded(f"---\ndescription: x\ntools: {text}\n---\nbody"), PurePath("helper.md"))
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`benchmarks/fuzz_definitions.py`, which belongs to no package."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    yield import_module("fuzz_definitions")
+    del sys.modules["fuzz_definitions"]
+
+
+def test_a_sample_of_the_mutated_files_neither_fails_nor_grants_more(
+    benchmark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D5: never a crash, never wider tools than written, no good file hidden by a bad one; and 200
+    definitions load in half a second of CPU."""
+    code = benchmark.main(["--count", "300", "--seed", "7"])
+    out = capsys.readouterr().out
+    assert code == 0, out
+    assert "\n0 faults\n" in out
+
+
+def test_every_seed_of_the_mutated_files_is_a_definition_that_keeps_what_it_says(
+    benchmark: Any,
+) -> None:
+    for of in benchmark.SEEDS:
+        kind, fault = benchmark.judged(of, of.text.encode(), True)
+        assert (kind in ("read", "repaired"), fault) == (True, None), of.path
+        assert benchmark.stands(of, of.text.encode())
+
+
+def test_a_definition_that_grants_more_than_its_file_is_noticed(benchmark: Any) -> None:
+    definition, _ = parse(b"---\ndescription: b\ntools: Read, Bash\n---\nx", PurePath("helper.md"))
+    assert benchmark.wider(benchmark.SEEDS[0], definition) == "grants bash"
+    assert benchmark.unnamed(b"tools: Read", definition) == "grants bash, which it does not name"

@@ -101,23 +101,28 @@ def test_order_is_command_line_then_project_then_user_then_built_in(tmp_path: Pa
     put(top / ".opencode/agent/c.md", "c", "project")
     put(tmp_path / "user/c.md", "c", "user")
     put(tmp_path / "user/d.md", "d", "user")
+    put(tmp_path / "second/d.md", "d", "the user's second folder")
+    put(tmp_path / "second/f.md", "f", "second")
     put(tmp_path / ".claude/agents/e.md", "e", "outside")
-    loaded = discover(root, extra=[tmp_path / "extra"], user=tmp_path / "user")
+    loaded = discover(
+        root, extra=[tmp_path / "extra"], user=[tmp_path / "user", tmp_path / "second"]
+    )
     assert {name: d.description for name, d in loaded.definitions.items() if d.prompt[:8] == "You help"} == {
         "explorer": "command line",
         "a": "ours",
         "b": "nearest",
         "c": "project",
         "d": "user",
+        "f": "second",
     }  # fmt: skip
     assert "built-in:explorer" in loaded.problems[-1].message
-    assert len(loaded.problems) == 5
+    assert len(loaded.problems) == 6
 
 
 def test_without_version_control_only_the_root_counts(tmp_path: Path) -> None:
     put(tmp_path / ".claude/agents/a.md", "a")
     (tmp_path / "root").mkdir()
-    loaded = discover(tmp_path / "root", user=tmp_path / "nobody")
+    loaded = discover(tmp_path / "root", user=[tmp_path / "nobody"])
     assert sorted(loaded.definitions) == ["explorer", "general", "reviewer", "writer"]
     assert loaded.problems == []
 

@@ -9,31 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.cli import options as opt
-from orchestrator.cli.exits import FINISHED, WRONG_USAGE
-from orchestrator.cli.table import Column, number, table
+from orchestrator.cli.exits import FINISHED, WRONG_USAGE, say
 from orchestrator.errors import ConfigError
 
 if TYPE_CHECKING:
     from orchestrator.config import Settings
-    from subagents import Definition, Loaded, Problem
+    from subagents import Loaded, Problem
 
 app = typer.Typer(help="Definitions of subagents, and their problems.", rich_markup_mode=None)
-
-_LIST = (
-    Column("name"),
-    Column("model", least=7),
-    Column("tools", least=12),
-    Column("source", least=12),
-    Column("description", least=16),
-)
-_CHECK = (
-    Column("name"),
-    Column("model", least=7),
-    Column("prompt", right=True),
-    Column("tools", least=20),
-    Column("source", least=12),
-)
-_PLAN = ("write_todos", "task")
 
 Paths = Annotated[
     list[str] | None,
@@ -44,6 +27,9 @@ Only = Annotated[
     typer.Argument(metavar="[PATH]...", help="Only these files or folders."),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A definition's name, in any case.")]
+New = Annotated[
+    str, typer.Argument(metavar="[NAME|PATH]", help="A name, or a path that ends in .md.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Repairs and other warnings are errors.")]
 
 
@@ -53,40 +39,48 @@ def _agents() -> None:
 
 
 @app.command("list")
-def list_(paths: Paths = None, root: opt.Root = Path(), as_json: opt.Json = False) -> None:
-    """The definitions in force: the command line's, the project's, then the built-in ones.
+def list_(
+    paths: Paths = None, strict: Strict = False, root: opt.Root = Path(), as_json: opt.Json = False
+) -> None:
+    """The definitions in force: the command line's, the project's, the user's, the built-in ones.
+
+    Sizes are tokens: the working window, the prompt, and the schemas of the tools.
 
     \b
     Examples:
       outrider agents list
       outrider agents list ./team --json
     """
+    from orchestrator.cli.agents_shown import listing
     from orchestrator.cli.output import print_json
     from orchestrator.cli.terminal import print_lines, width
 
     settings, found = _discovered(root, paths)
-    kinds = [_described(kind, settings, root) for kind in found.definitions.values()]
+    kinds = _described(found, settings, root)
     if as_json:
         print_json([{k: v for k, v in kind.items() if k != "prompt"} for kind in kinds])
-        return
-    rows = [
-        [kind["name"], kind["model"], _tools(kind), kind["source"], _short(kind["description"])]
-        for kind in kinds
-    ]
-    print_lines(table(_LIST, rows, width()))
+    else:
+        print_lines(listing(kinds, width()))
+    raise typer.Exit(_code(found.problems, strict) if strict else FINISHED)
 
 
 @app.command("show")
 def show(
-    name: Name, paths: Paths = None, root: opt.Root = Path(), as_json: opt.Json = False
+    name: Name,
+    paths: Paths = None,
+    strict: Strict = False,
+    root: opt.Root = Path(),
+    as_json: opt.Json = False,
 ) -> None:
-    """One definition: what it may do, with which model, and its whole prompt.
+    """One definition: what it may do, with which model, within which limits, and its whole prompt.
 
     \b
     Examples:
       outrider agents show explorer
       outrider agents show my-agent ./team --json
     """
+    from orchestrator.cli.agents_facts import available, described
+    from orchestrator.cli.agents_shown import page, problem_json
     from orchestrator.cli.output import print_json
     from orchestrator.cli.terminal import print_lines
 
@@ -94,12 +88,14 @@ def show(
     definition = found.get(name)
     if definition is None:
         raise ConfigError(f"no definition is called {name!r}; {_names(found, name)}")
-    kind = _described(definition, settings, root)
-    problems = [p for p in found.problems if p.path == definition.source]
+    kind = described(definition, settings, root, available(settings, root))
+    of_it = [p for p in found.problems if p.path == definition.source]
+    problems = _shown(of_it, root)
     if as_json:
-        print_json(kind | {"problems": [_problem(p) for p in problems]})
-        return
-    print_lines(_page(kind, problems))
+        print_json(kind | {"problems": [problem_json(p) for p in problems]})
+    else:
+        print_lines(page(kind, problems))
+    raise typer.Exit(_code(of_it, strict))
 
 
 @app.command("check")
@@ -118,21 +114,47 @@ def check(
       outrider agents check
       outrider agents check .claude/agents --strict
     """
+    from orchestrator.cli.agents_shown import problem_json, verdict
     from orchestrator.cli.output import print_json
     from orchestrator.cli.terminal import print_lines, width
     from subagents import load
 
-    settings = _settings(root)
-    found = load(*paths) if paths else _discovered(root, None)[1]
-    kinds = [_described(kind, settings, root) for kind in found.definitions.values()]
-    bad = {"error", "warning"} if strict else {"error"}
-    failed = any(problem.severity in bad for problem in found.problems)
+    settings, found = (_settings(root), load(*paths)) if paths else _discovered(root, None)
+    kinds = _described(found, settings, root)
+    code = _code(found.problems, strict)
+    problems = _shown(found.problems, root)
     if as_json:
-        problems = [_problem(p) for p in found.problems]
-        print_json({"schema": 1, "ok": not failed, "problems": problems, "definitions": kinds})
+        listed = [problem_json(p) for p in problems]
+        print_json({"schema": 1, "ok": code == FINISHED, "problems": listed, "definitions": kinds})
     else:
-        print_lines(_verdict(found.problems, kinds, width()))
-    raise typer.Exit(WRONG_USAGE if failed else FINISHED)
+        print_lines(verdict(problems, kinds, width()))
+    raise typer.Exit(code)
+
+
+@app.command("new")
+def new(target: New = "my-agent", root: opt.Root = Path(), as_json: opt.Json = False) -> None:
+    """Write a definition file to begin with: every field with its meaning, and a prompt to change.
+
+    A name makes .outrider/agents/NAME.md. A file that is there already is left alone.
+
+    \b
+    Examples:
+      outrider agents new log-reader
+      outrider agents new team/log-reader.md
+    """
+    from orchestrator.cli.agents_new import write_new
+    from orchestrator.cli.output import print_json
+    from orchestrator.cli.terminal import print_lines
+
+    path, name = write_new(target, root)
+    if as_json:
+        print_json({"schema": 1, "path": str(path), "name": name})
+    else:
+        print_lines([str(path)])
+    _, found = _discovered(root, [str(path)])
+    for problem in found.problems:
+        if problem.key == "name" and f"is hidden by {path}" in problem.message:
+            say(str(problem))
 
 
 # ── what there is ──
@@ -145,49 +167,23 @@ def _settings(root: Path) -> Settings:
 
 
 def _discovered(root: Path, paths: Sequence[str] | None) -> tuple[Settings, Loaded]:
+    from orchestrator.places import user_agent_folders
     from subagents import discover
 
     settings = _settings(root)
-    return settings, discover(root, (*(paths or ()), *settings.agents))
+    return settings, discover(root, (*(paths or ()), *settings.agents), user_agent_folders())
 
 
-def _described(definition: Definition, settings: Settings, root: Path) -> dict[str, Any]:
-    """A definition as JSON, with the tools that it really gets under a main agent that has all."""
-    from subagents import estimate, resolve
+def _described(found: Loaded, settings: Settings, root: Path) -> list[dict[str, Any]]:
+    from orchestrator.cli.agents_facts import available, described
 
-    granted = resolve(definition, available(settings, root))
-    withheld = {
-        name
-        for name, no in (("write_todos", definition.todos), ("task", definition.can_spawn))
-        if no is False
-    }
-    return {
-        "name": definition.name,
-        "description": definition.description,
-        "tools": [t for t in granted.tools if t not in {*withheld, *granted.patterns}],
-        "unknown_tools": list(granted.unknown),
-        "model": _model(definition, settings),
-        "prompt_tokens": estimate(definition.prompt),
-        "source": definition.source,
-        "prompt": definition.prompt,
-    }
+    have = available(settings, root)
+    return [described(kind, settings, root, have) for kind in found.definitions.values()]
 
 
-def available(settings: Settings, root: Path) -> list[str]:
-    """The tools of a main agent in this workspace, under the settings' denials."""
-    from workspace import Access, FileTools
-
-    files = [function.__name__ for function in FileTools(root, Access()).functions()]
-    # By name only: looking at a project must not run its code.
-    own = [spec.rpartition(":")[2] for spec in settings.tools]
-    denied = settings.permissions().denies_tool
-    return [name for name in (*files, *_PLAN, *own) if not denied(name)]
-
-
-def _model(definition: Definition, settings: Settings) -> str:
-    from orchestrator.compose import MODEL_ALIASES, model_name
-
-    return model_name(definition, "inherit", {**MODEL_ALIASES, **settings.models})
+def _code(problems: Iterable[Problem], strict: bool) -> int:
+    bad = {"error", "warning"} if strict else {"error"}
+    return WRONG_USAGE if any(problem.severity in bad for problem in problems) else FINISHED
 
 
 def _names(found: Loaded, name: str) -> str:
@@ -197,51 +193,7 @@ def _names(found: Loaded, name: str) -> str:
     return f"did you mean {near[0]}?" if near else f"there are: {', '.join(found.definitions)}"
 
 
-# ── how it is shown ──
+def _shown(problems: Iterable[Problem], root: Path) -> list[Problem]:
+    from orchestrator.cli.agents_facts import shown_problem
 
-
-def _short(text: str) -> str:
-    from orchestrator.progress import one_line
-
-    return one_line(text, 120)
-
-
-def _tools(kind: dict[str, Any]) -> str:
-    return ", ".join(kind["tools"]) or "none"
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    names = ("path", "line", "key", "severity", "message")
-    return {name: getattr(problem, name) for name in names}
-
-
-def _page(kind: dict[str, Any], problems: Iterable[Problem]) -> list[str]:
-    facts = [
-        f"name         {kind['name']}",
-        f"description  {_short(kind['description'])}",
-        f"model        {kind['model']}",
-        f"tools        {_tools(kind)}",
-        f"prompt       {number(kind['prompt_tokens'])} tokens",
-        f"source       {kind['source']}",
-    ]
-    if kind["unknown_tools"]:
-        facts.append(f"unknown      {', '.join(kind['unknown_tools'])}")
-    facts += [f"{problem.severity:<11}  {problem}" for problem in problems]
-    return [*facts, "", kind["prompt"]]
-
-
-def _verdict(
-    problems: Sequence[Problem], kinds: Sequence[dict[str, Any]], width: int | None
-) -> list[str]:
-    lines = [f"{problem.severity}: {problem}" for problem in problems]
-    if kinds:
-        rows = [
-            [k["name"], k["model"], number(k["prompt_tokens"]), _tools(k), k["source"]]
-            for k in kinds
-        ]
-        lines += [*([""] if lines else []), *table(_CHECK, rows, width)]
-    counts = {s: sum(p.severity == s for p in problems) for s in ("error", "warning", "info")}
-    said = ", ".join(
-        f"{n} {s}{'s' if n != 1 and s != 'info' else ''}" for s, n in counts.items() if n
-    )
-    return [*lines, "", f"{len(kinds)} definitions; {said or 'no problems'}"]
+    return [shown_problem(problem, root) for problem in problems]
