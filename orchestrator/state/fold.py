@@ -1,0 +1,117 @@
+"""`apply`: the state after one more event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+
+from orchestrator import events as ev
+from orchestrator.context import history
+from orchestrator.context.estimate import Estimator
+from orchestrator.context.policy import Context
+from orchestrator.messages import encode, tool_result, user
+from orchestrator.state.calling import take_failure, take_reply
+from orchestrator.state.edits import compact, offload_parts
+from orchestrator.state.value import State, append
+
+# The name in an `offload_failed` event for the archive of a compaction.
+ARCHIVE = "archive"
+
+
+def replay(events: Iterable[ev.Event]) -> State:
+    """The state after ``events``, the journal's records of one agent."""
+    return reduce(apply, events, State())
+
+
+def apply(state: State, event: ev.Event) -> State:
+    """The state after ``event``. Events that change nothing for the agent return it as it is."""
+    match event:
+        case ev.AgentStarted():
+            return _start(event)
+        case ev.ModelReplied():
+            return take_reply(state, event)
+        case ev.ModelFailed():
+            return take_failure(state, event)
+        case ev.ToolReturned():
+            return take_result(state, event)
+        case ev.MessageAdded():
+            return _hear(state, event)
+        case ev.Offloaded():
+            return offload_parts(state, event)
+        case ev.Compacted():
+            return compact(state, event)
+        case _:
+            return _note(state, event)
+
+
+def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for each kind of event)
+    match event:
+        case ev.TodosWritten(text=text):
+            return replace(state, todos=text)
+        case ev.AgentSpawned(child_id=child_id, background=True):
+            return replace(state, background=state.background | {child_id})
+        case ev.BudgetReached(name=name):
+            return replace(state, limit=name, failure=None)
+        case ev.Steered(command="compact"):
+            return replace(state, compact_asked=True)
+        case ev.OffloadFailed(tool=tool):
+            archive = tool == ARCHIVE
+            return replace(
+                state,
+                store_failed=state.store_failed or not archive,
+                archive_failed=state.archive_failed or archive,
+            )
+        case ev.LevelChanged(level=level):
+            return replace(state, level=level)
+        case ev.WindowCorrected(tokens=tokens):
+            return replace(state, window_tokens=tokens)
+        case ev.AgentEnded():
+            return replace(state, ended=event)
+        case _:
+            return state
+
+
+def _hear(state: State, event: ev.MessageAdded) -> State:
+    by_user = event.origin == "user"
+    return replace(
+        append(state, user(event.text)),
+        reply_open=False,
+        newest_request=event.text if by_user else state.newest_request,
+        repairing=event.repair,
+        # A new request of the user's has a conclusion of its own, to be put right once.
+        repaired=state.repaired and not by_user,
+        background=state.background - {event.child_id},
+        # A question after the end: the agent goes on from what it knows.
+        ended=None if by_user else state.ended,
+        failure=None if by_user else state.failure,
+    )
+
+
+def _start(event: ev.AgentStarted) -> State:
+    fixed = [encode(event.system), encode(event.tool_schemas)]
+    start = reduce(history.link, fixed, b"")
+    first = history.append((), start, user(event.brief), 0)
+    return State(
+        started=event,
+        settings=Context(**event.policy),
+        messages=first,
+        fixed_weight=sum(map(len, fixed)),
+        start_chain=start,
+        weight=first[0].weight,
+        window_tokens=event.window_tokens,
+        estimator=Estimator(event.tokens_per_byte or Estimator().tokens_per_byte),
+    )
+
+
+def take_result(state: State, event: ev.ToolReturned) -> State:
+    block = tool_result(event.tool_use_id, event.result, is_error=event.is_error)
+    results = {**state.results, event.index: block}
+    if len(results) < len(state.pending):
+        return replace(state, results=results)
+    # Results go back in the order of the calls, whatever order they came in.
+    answered = [results[i] for i in range(len(state.pending))]
+    state = replace(state, pending=(), results={})
+    state = append(state, {"role": "user", "content": answered})
+    *earlier, newest = state.turn_weights
+    return replace(state, turn_weights=(*earlier, newest + state.messages[-1].weight))
