@@ -62,13 +62,6 @@ def resolved(name: str, aliases: Mapping[str, str]) -> str:
     return aliases.get(name.casefold(), name)
 
 
-def model_name(definition: Definition, parent_model: str, aliases: Mapping[str, str]) -> str:
-    """The model that a definition asks for, through the aliases; the parent's where it names none."""
-    if definition.inherits_model or definition.model is None:
-        return parent_model
-    return resolved(definition.model, aliases)
-
-
 def system_of(definition: Definition, around: Surroundings) -> list[Block]:
     """The system prompt, and behind it what may differ from session to session."""
     parts = [definition.prompt.strip()]

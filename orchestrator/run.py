@@ -25,6 +25,7 @@ from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Permissions
+from orchestrator.places import user_agent_folders
 from orchestrator.prices import cost_usd
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
@@ -89,7 +90,7 @@ async def run(
     folder = await run_sync(_workspace, root)
     if not task.strip():
         raise ConfigError("the task is empty: say what to do")
-    definitions = await run_sync(discover, folder, tuple(agents))
+    definitions = await run_sync(discover, folder, tuple(agents), user_agent_folders())
     given = model if model is None or isinstance(model, Model) else resolved(model, aliases)
     async with _opened(given, base_url) as (chosen, name):
         facts = await described(chosen, name)
@@ -164,6 +165,10 @@ def _workspace(root: str | Path) -> Path:
 
 def _main_of(definitions: Loaded, name: str) -> Definition:
     if (found := definitions.get(name)) is None:
+        wrong = [p for p in definitions.problems if p.severity == "error"]
+        for problem in wrong:
+            if Path(problem.path).stem.casefold() == name.casefold():
+                raise ConfigError(f"{name} gives no definition: {problem}")
         names = ", ".join(sorted(definitions.definitions))
         raise ConfigError(f"no definition is called {name!r}; there are: {names}")
     return found

@@ -213,7 +213,7 @@ class Team:
         options = self._options
         model = options.model_name
         if not options.overrides_models:
-            model = compose.model_name(definition, parent.state.spec.model, options.aliases)
+            model = definition.model_for(parent.state.spec.model, options.aliases)
         around = await run_sync(self._surroundings, "task" in child.tools, definition)
         return compose.started(
             agent_id=child.agent_id,

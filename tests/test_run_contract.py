@@ -130,10 +130,14 @@ async def test_at_a_limit_there_is_no_repair(tmp_path: Path) -> None:
     assert all(r.purpose != "repair" for r in child.requests)
 
 
-async def test_a_schema_that_cannot_be_used_is_told_to_who_wants_to_spawn(tmp_path: Path) -> None:
+async def test_a_definition_with_a_schema_that_cannot_be_used_starts_nothing(tmp_path: Path) -> None:
+    """S6: nothing runs without the shape that was asked for."""
     broken = JUDGE.replace("[good, bad]", "nonsense")
-    report = await Child(GOOD, GOOD).go(tmp_path, broken)
-    assert "[error] judge cannot be started: returns" in report.conclusion
+    child = Child(GOOD, GOOD)
+    report = await child.go(tmp_path, broken)
+    assert report.conclusion.startswith("[error] ")
+    assert "judge" in report.conclusion
+    assert child.requests == []
 
 
 async def test_the_files_that_a_conclusion_names_are_its_artifacts(tmp_path: Path) -> None:
