@@ -50,8 +50,7 @@ Value = bool | str | tuple[str, ...] | Mapping[str, JSON] | None
 
 
 def optional(key: str, entry: Entry, notes: Notes) -> Value:
-    """The value of a typed field, `None` if the field is unknown or its value cannot be used.
-    Raises `Rejected` for a schema that is none: what is asked for must not turn into nothing."""
+    """The value of a typed field, `None` if the field is unknown or its value cannot be used."""
     if (field := _FIELDS.get(key)) is None:
         return None
     read = field.read(entry, notes)
@@ -103,13 +102,15 @@ def _can_spawn(entry: Entry, notes: Notes) -> Value:
 
 
 def _returns(entry: Entry, notes: Notes) -> Value:
-    """A schema or fields with their types. A list of names asks for a text each."""
+    """A schema or fields with their types. A list of names asks for a text each.
+
+    What is asked for must not turn into nothing: neither is a schema dropped that is none."""
     value = entry.value
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise _no_schema(entry, f"no JSON ({error})") from None
+            raise Rejected(entry.line, entry.key, _no_schema(f"is no JSON ({error})")) from None
     if isinstance(value, list):
         value = _listed(value)
     if not isinstance(value, Mapping) or not value:
@@ -117,7 +118,8 @@ def _returns(entry: Entry, notes: Notes) -> Value:
     try:
         schema_of(value)
     except ValueError as error:
-        raise _no_schema(entry, str(error).removeprefix("returns").lstrip(": ")) from None
+        # It is kept: whoever starts the agent refuses it, and says why.
+        notes.add(entry.line, entry.key, _no_schema(str(error)), "error")
     return value
 
 
@@ -134,9 +136,9 @@ def _listed(items: Sequence[JSON]) -> Mapping[str, JSON] | None:
     return fields
 
 
-def _no_schema(entry: Entry, why: str) -> Rejected:
-    why = " ".join(why.partition(" – ")[0].split())[:200]
-    return Rejected(entry.line, entry.key, f"{why} – write {_FIELDS['returns'].forms}")
+def _no_schema(why: str) -> str:
+    why = " ".join(why.removeprefix("returns").lstrip(": ").partition(" – ")[0].split())
+    return f"{why[:200]} – write {_FIELDS['returns'].forms}"
 
 
 class _Field(NamedTuple):

@@ -4,7 +4,7 @@ from pathlib import PurePath
 
 import pytest
 
-from subagents import Definition, parse, resolve
+from subagents import Definition, parse, resolve, schema_of
 
 HAVE = ("ls", "read_file", "write_file", "edit_file", "delete_file", "glob", "grep", "bash")
 
@@ -109,16 +109,25 @@ def test_a_field_that_cannot_be_used_says_what_to_write(line: str, key: str, val
         ("returns: {a: thing}", "is no usable JSON Schema: Unknown type"),
         ("returns: {type: object, properties: 3}", "is no usable JSON Schema"),
         ("returns: {$ref: 'http://127.0.0.1:9/x'}", "is not fetched"),
-        ("returns: '{no json'", "no JSON"),
+        ("returns: {$ref: 'file:///etc/hostname'}", "is not fetched"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused(line: str, said: str) -> None:
+def test_a_schema_that_cannot_be_used_is_an_error_and_stays_one(line: str, said: str) -> None:
     """S6, D5: a declared form must not turn into none; nothing is fetched for it."""
     text = f"---\nname: a\ndescription: b\n{line}\n---\nx".encode()
-    definition, problems = parse(text, PurePath("a.md"))
-    assert definition is None
-    assert str(problems[-1]).startswith("a.md:4: returns: ")
-    assert said in problems[-1].message
+    definition, [problem] = parse(text, PurePath("a.md"))
+    assert str(problem).startswith("a.md:4: returns: ")
+    assert said in problem.message
+    assert problem.severity == "error"
+    assert definition is not None
+    with pytest.raises(ValueError, match="returns"):
+        schema_of(definition.returns or {})
+
+
+def test_a_schema_that_is_no_json_is_refused() -> None:
+    """S6."""
+    text = ("---", "name: a", "description: b", "returns: '{no json'", "---", "x")
+    assert refused("a.md", *text) == (4, "returns", "error")
 
 
 def test_of_several_models_the_first_that_the_settings_know_is_used() -> None:
@@ -278,6 +287,7 @@ def test_our_deny_rules(rules: str, deny: list[str] | None, tools: list[str]) ->
         "permissions: {deny: ['read(secret']}",
         "permissions: {deny: ['no such thing']}",
         "permissions: {deny: {read: secret}}",
+        "permissions: {deny: ['rm(x)']}",
     ],
 )
 def test_permissions_that_cannot_be_read_deny_every_tool(text: str) -> None:
@@ -285,6 +295,8 @@ def test_permissions_that_cannot_be_read_deny_every_tool(text: str) -> None:
     definition, warnings = with_permissions(text)
     assert granted(definition) == ()
     assert any("every tool is denied" in message for message in warnings)
+    # And a rule that nobody can read: a permission check refuses it.
+    assert any(": " in rule for rule in (definition.permissions or {})["deny"])
 
 
 @pytest.mark.parametrize("pattern", ["!a", "~/x", "//x", "../x", "#x"])
