@@ -9,6 +9,7 @@ from datetime import date
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -37,9 +38,11 @@ from subagents import (
     ChildTools,
     Conclusion,
     Definition,
+    DescribeTool,
     Loaded,
     SpawnError,
     TaskTool,
+    is_shortened,
     listing,
     resolve,
 )
@@ -54,7 +57,7 @@ from workspace import (
 )
 
 MAIN_ID = "main"
-_OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task")
+_OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
 DESCRIBE_SECONDS = 5.0
 DESCRIBE_AGAIN_SECONDS = 0.25
 
@@ -211,9 +214,7 @@ class Team:
         self, child: Agent, parent: Agent, definition: Definition, brief: Brief, depth: int
     ) -> AgentStarted:
         options = self._options
-        model = options.model_name
-        if not options.overrides_models:
-            model = definition.model_for(parent.state.spec.model, options.aliases)
+        model = self._model_of(definition, parent.state.spec.model)
         around = await run_sync(self._surroundings, "task" in child.tools, definition)
         return compose.started(
             agent_id=child.agent_id,
@@ -264,8 +265,9 @@ class Team:
         todos = TodoTool(partial(_read_todos, agent), partial(_write_todos, agent))
         files = FileTools(options.root, agent.permissions.access(self._readable(agent)))
         of = self._children
+        kinds = self._spawnable(definition)
         task = TaskTool(
-            self._spawnable(definition),
+            kinds,
             partial(of.start, agent),
             partial(_bind, agent, todos),
             launch=partial(of.launch, agent),
@@ -285,6 +287,8 @@ class Team:
                 tool_of(f, bounded=True, expected=expected)
                 for f in (task.task, kin.check_task, kin.cancel_task, kin.ask_task)
             ),
+            # Only where the listing had no room for the whole descriptions.
+            *(tool_of(f, expected=expected) for f in self._describing(agent, kinds)),
             *options.tools.values(),
         ]
         have = {t.name: t for t in everything if not agent.permissions.denies_tool(t.name)}
@@ -298,6 +302,20 @@ class Team:
         granted = resolve(definition, offered)
         # A grant with a pattern is narrower than the tool: until it can be kept, it grants nothing.
         return {name: have[name] for name in granted.tools if name not in granted.patterns}
+
+    def _describing(self, agent: Agent, kinds: Loaded) -> list[Callable[..., Any]]:
+        def model_of(definition: Definition) -> str:
+            return self._model_of(definition, agent.state.spec.model)
+
+        if not is_shortened(kinds):
+            return []
+        return [DescribeTool(kinds, lambda: agent.tools, model_of).describe_subagent]
+
+    def _model_of(self, definition: Definition, parent_model: str) -> str:
+        options = self._options
+        if options.overrides_models:
+            return options.model_name
+        return definition.model_for(parent_model, options.aliases)
 
     def _spawnable(self, definition: Definition) -> Loaded:
         known = self._options.definitions

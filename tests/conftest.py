@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -10,3 +12,13 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     """Tests marked ``anyio`` run under both."""
     name: str = request.param
     return name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_home_of_a_person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nobody's own definitions and settings are part of a test."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+        yield

@@ -351,3 +351,27 @@ def test_what_definitions_say_cannot_steer_the_terminal(cli: Cli, root: Path) ->
     )
     for command in (["list", "evil.md"], ["show", "evil", "evil.md"], ["check", "evil.md"]):
         assert not set("\x1b\x07") & set(cli("agents", *command).out)
+
+
+@pytest.mark.asyncio
+async def test_where_descriptions_are_shortened_their_full_text_is_a_tool(
+    cli: Cli, root: Path
+) -> None:
+    """S14, S10: and only there; it is shown as it is granted."""
+    assert "describe_subagent" not in shown(cli, "general")["tools"]
+    for number in range(40):
+        file = root / f".outrider/agents/kind-{number}.md"
+        write(file, "model: [unknown, opus]")
+        file.write_text(file.read_text().replace("B.", "Looks after one thing. " * 30))
+    answers: list[str] = []
+
+    def script(request: Request) -> Any:
+        if not results(request):
+            return [call("describe_subagent", name="Kind-7")]
+        answers.append(results(request)[0])
+        return "done"
+
+    await run("x", model=ScriptedModel(script), root=root)
+    assert answers[0].startswith("kind-7\nLooks after one thing.")
+    assert "model: claude-opus-5-5" in answers[0]
+    assert "describe_subagent" in shown(cli, "general")["tools"]

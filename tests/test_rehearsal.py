@@ -653,7 +653,7 @@ async def test_in_a_whole_run_small_windows_are_compacted(
         f"{a}/f{i:02}.py": module(f"{a}{i}_with_a_name", 30) for a in "abcd" for i in range(20)
     }
     files["c/f07.py"] += "# TODO: from the third area\n"
-    context = Context(window=8_000, summary_model=summary_model)
+    context = Context(window=6_500, summary_model=summary_model)
     report = await run(TASK, model="rehearsal", root=plant(tmp_path, files), context=context)
     assert (report.status, report.reason) == ("finished", None)
     assert sum(agent.compactions for agent in report.agents) > 0

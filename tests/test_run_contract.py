@@ -130,7 +130,9 @@ async def test_at_a_limit_there_is_no_repair(tmp_path: Path) -> None:
     assert all(r.purpose != "repair" for r in child.requests)
 
 
-async def test_a_definition_with_a_schema_that_cannot_be_used_starts_nothing(tmp_path: Path) -> None:
+async def test_a_definition_with_a_schema_that_cannot_be_used_starts_nothing(
+    tmp_path: Path,
+) -> None:
     """S6: nothing runs without the shape that was asked for."""
     broken = JUDGE.replace("[good, bad]", "nonsense")
     child = Child(GOOD, GOOD)

@@ -88,7 +88,7 @@ def show(
     definition = found.get(name)
     if definition is None:
         raise ConfigError(f"no definition is called {name!r}; {_names(found, name)}")
-    kind = described(definition, settings, root, available(settings, root))
+    kind = described(definition, settings, root, available(settings, root, found))
     of_it = [p for p in found.problems if p.path == definition.source]
     problems = _shown(of_it, root)
     if as_json:
@@ -177,7 +177,7 @@ def _discovered(root: Path, paths: Sequence[str] | None) -> tuple[Settings, Load
 def _described(found: Loaded, settings: Settings, root: Path) -> list[dict[str, Any]]:
     from orchestrator.cli.agents_facts import available, described
 
-    have = available(settings, root)
+    have = available(settings, root, found)
     return [described(kind, settings, root, have) for kind in found.definitions.values()]
 
 

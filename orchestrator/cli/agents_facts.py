@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.config import Settings
-    from subagents import Definition, Problem
+    from subagents import Definition, Loaded, Problem
 
 # A main agent's children are one level deep.
 _CHILDS_DEPTH = 1
-_OF_PARENTS = frozenset({"task", "check_task", "cancel_task", "ask_task"})
+_OF_PARENTS = frozenset({"task", "check_task", "cancel_task", "ask_task", "describe_subagent"})
 _BUILT_IN = "built-in:"
 
 # Tools by name, with the tokens that their schemas cost; `None` where that is not known.
@@ -49,11 +49,11 @@ def described(
     }
 
 
-def available(settings: Settings, root: Path) -> dict[str, int | None]:
+def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | None]:
     """The tools of a main agent in this workspace, under the settings' denials."""
     from orchestrator.tools import tool_of
 
-    made = (tool_of(function) for function in _functions(root))
+    made = (tool_of(function) for function in _functions(root, found))
     sizes: dict[str, int | None] = {tool.name: tokens(_json(tool.schema)) for tool in made}
     # By name only: looking at a project must not run its code.
     own = {spec.rpartition(":")[2]: None for spec in settings.tools}
@@ -61,9 +61,9 @@ def available(settings: Settings, root: Path) -> dict[str, int | None]:
     return {name: size for name, size in {**sizes, **own}.items() if not denied(name)}
 
 
-def _functions(root: Path) -> Iterable[Callable[..., Any]]:
+def _functions(root: Path, found: Loaded) -> Iterable[Callable[..., Any]]:
     """The functions behind the tools, in the order of a request. Nothing of them is called."""
-    from subagents import ChildTools, TaskTool
+    from subagents import ChildTools, DescribeTool, TaskTool, is_shortened
     from todos import TodoTool
     from workspace import Access, FileTools
 
@@ -72,6 +72,8 @@ def _functions(root: Path) -> Iterable[Callable[..., Any]]:
     yield TaskTool({}, _nowhere, _nowhere).task
     kin = ChildTools(_nowhere, _nowhere, _nowhere)
     yield from (kin.check_task, kin.cancel_task, kin.ask_task)
+    if is_shortened(found):
+        yield DescribeTool({}, _nowhere, _nowhere).describe_subagent
 
 
 def _nowhere(*_: Any) -> Any:
