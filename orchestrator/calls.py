@@ -140,6 +140,7 @@ async def _record_reply(
         stop_reason=reply.stop_reason,
         usage=reply.usage,
         request_id=reply.request_id,
+        message_id=reply.message_id,
         estimate_tokens=estimate,
         context_tokens=now,
         truncated=truncated,
@@ -164,11 +165,12 @@ def _noticed(state: State, request: Request, reply: Reply, truncated: bool) -> I
     if request.purpose != "agent" or reply.usage is None:
         return
     read = reply.usage.cache_read_input_tokens
-    if watch.cache_is_broken(state.cached_tokens, read):
+    if reply.cache_miss is not None or watch.cache_is_broken(state.cached_tokens, read):
         yield CacheBroken(
             expected_tokens=state.cached_tokens,
             read_tokens=read,
             cause=state.edited_by or "service",
+            reason=reply.cache_miss,
         )
 
 

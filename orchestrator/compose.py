@@ -143,6 +143,7 @@ def started(
         policy=asdict(settings),
         max_turns=min(turns, default=None),
         binds_thinking=binds_thinking(model),
+        diagnostics=facts.diagnostics,
         returns=returns,
         request={}
         if definition.effort is None

@@ -70,6 +70,8 @@ class AgentStarted(Fact):
     policy: dict[str, Any] = {}
     max_turns: int | None = None
     binds_thinking: bool = False
+    # Whether the service is asked why a prefix could not be reused.
+    diagnostics: bool = False
     # What else every request of the agent carries.
     request: dict[str, Any] = {}
     # The JSON Schema that the conclusion must fit; ``None``: any text will do.
@@ -88,6 +90,7 @@ class ModelReplied(Fact):
     stop_reason: str | None
     usage: Usage | None
     request_id: str | None = None
+    message_id: str | None = None
     estimate_tokens: int = 0
     context_tokens: int = 0
     # The server cut the prompt without a word: what it reports is not what it was sent.
@@ -219,6 +222,8 @@ class CacheBroken(Fact):
     expected_tokens: int
     read_tokens: int
     cause: Literal["offload", "compaction", "service"]
+    # The service's own word for it, where it gives one: ``messages_changed``, ``tools_changed`` …
+    reason: str | None = None
 
 
 class AgentSilent(Fact):

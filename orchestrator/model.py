@@ -67,14 +67,21 @@ class Reply:
     usage: Usage | None = None
     model: str = ""
     request_id: str | None = None
+    # The reply's own id, and why the service could not reuse the prefix of the one before, if it says.
+    message_id: str | None = None
+    cache_miss: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a server says of a model: tokens of window and output; ``None`` where it is silent."""
+    """What a server says of a model: tokens of window and output; ``None`` where it is silent.
+
+    ``diagnostics``: whether it says, when asked, why a prefix could not be reused.
+    """
 
     window: int | None = None
     output_cap: int | None = None
+    diagnostics: bool = False
 
 
 @runtime_checkable

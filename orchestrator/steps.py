@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.budget import HANDBACK_OUTPUT_TOKENS
 from orchestrator.context import compaction, policy
@@ -217,8 +218,13 @@ def request_for(state: State, purpose: Purpose, *, run_id: str = "") -> Request:
         agent_type=spec.agent_type,
         run_id=run_id,
         purpose=purpose,
-        extra=spec.request,
+        extra=_extra(state),
     )
+
+
+def _extra(state: State) -> dict[str, Any]:
+    asked = {"diagnostics": {"previous_message_id": state.message_id}}
+    return {**state.spec.request, **asked} if state.spec.diagnostics else state.spec.request
 
 
 def _output_tokens(wanted: int, purpose: Purpose) -> int:

@@ -481,3 +481,19 @@ def test_importing_and_making_a_model_does_not_import_the_sdk() -> None:
         "sys.exit(bool({'anthropic', 'httpx2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [
+        (None, True),
+        ("https://api.anthropic.com", True),
+        ("https://anthropic.com.evil.example", False),
+        ("http://127.0.0.1:8080", False),
+    ],
+)
+def test_only_the_providers_own_service_is_asked_for_diagnostics(
+    url: str | None, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    assert ClaudeModel("key", url)._is_first_party is own

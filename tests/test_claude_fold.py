@@ -397,3 +397,22 @@ def test_an_error_event_in_plain_text_keeps_its_text() -> None:
 def test_data_that_is_no_json_object_is_a_json_error(data: bytes) -> None:
     with pytest.raises(json.JSONDecodeError):
         decode(b"event: a\ndata: " + data + b"\n\n")
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "told"),
+    [
+        (
+            {"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 9}},
+            "tools_changed",
+        ),
+        ({"cache_miss_reason": {"type": "unavailable"}}, None),
+        ({"cache_miss_reason": None}, None),
+        (None, None),
+    ],
+)
+def test_the_services_diagnosis_of_the_cache_is_kept(diagnostics: Any, told: str | None) -> None:
+    started = begin()
+    started["message"] |= {"id": "msg_7", "diagnostics": diagnostics}
+    reply = fold(started, *end())
+    assert (reply.message_id, reply.cache_miss) == ("msg_7", told)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Context, Reply, Request, run
+from orchestrator import Context, ModelFacts, Reply, Request, run
 from orchestrator import events as ev
 from orchestrator.context import request as request_module
 from orchestrator.context import watch
@@ -72,6 +72,36 @@ async def test_a_cache_that_the_service_lost_is_told_with_figures(tmp_path: Path
 async def test_a_run_whose_prefix_holds_tells_of_no_broken_cache(tmp_path: Path) -> None:
     await run("go", model=ScriptedModel(Billing(turns=12)), root=tmp_path, tools=[page])
     assert log_of(tmp_path, "cache_broken") == []
+
+
+@pytest.mark.asyncio
+async def test_where_the_service_offers_it_it_is_asked_why_a_prefix_was_not_reused(
+    tmp_path: Path,
+) -> None:
+    """The API's diagnostics: each request names the reply before; its word is in the log."""
+    asked: list[Any] = []
+
+    def script(request: Request) -> Reply:
+        asked.append(json.loads(request.body)["diagnostics"])
+        number = len(asked)
+        use = call("page", number=number) | {"id": f"c{number}"}
+        last = number == 3
+        return Reply(
+            [{"type": "text", "text": "done"}] if last else [use],
+            "end_turn" if last else "tool_use",
+            Usage(100, 5),
+            message_id=f"msg_{number}",
+            cache_miss="messages_changed" if number == 2 else None,
+        )
+
+    class Telling(ScriptedModel):
+        async def describe(self, name: str) -> ModelFacts:
+            return ModelFacts(diagnostics=True)
+
+    await run("go", model=Telling(script), root=tmp_path, tools=[page])
+    assert asked == [{"previous_message_id": m} for m in (None, "msg_1", "msg_2")]
+    (broken,) = log_of(tmp_path, "cache_broken")
+    assert (broken["reason"], broken["turn"]) == ("messages_changed", 2)
 
 
 @pytest.mark.asyncio

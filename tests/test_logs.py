@@ -93,6 +93,7 @@ def test_a_line_has_the_header_then_the_events_fields() -> None:
         "stop_reason": "end_turn",
         "usage": usage.as_json(),
         "request_id": "req_1",
+        "message_id": None,
         "estimate_tokens": 0,
         "context_tokens": 0,
         "truncated": False,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import httpx2
     from anthropic import AsyncAnthropic
 
+_OWN_HOST = "anthropic.com"
 # Sent where a base URL is given and no key: local servers want the header and ignore its value.
 PLACEHOLDER_KEY = "no-key"
 # How long a reply waits for the end of its HTTP body. Nearly always that has come already; reading it
@@ -90,13 +92,19 @@ class ClaudeModel:
         Raises `ModelError`, for a wrong key or no connection.
         """
         found = await self._get(f"/v1/models/{quote(name, safe='')}", name)
-        facts = _facts(found)
+        facts = replace(_facts(found), diagnostics=self._is_first_party)
         if facts.window is not None:
             return facts
         # Local servers have the list only (llama.cpp), or say more in it.
         listed = await self._get("/v1/models?limit=1000", name)
         entries = listed.get("data") if isinstance(listed, Mapping) else None
         return _facts(_entry(entries, name)) if isinstance(entries, list) else facts
+
+    @property
+    def _is_first_party(self) -> bool:
+        """Whether this is the provider's own service: others may refuse what they do not know."""
+        host = urlsplit(self._base_url or "").hostname or ""
+        return self._base_url is None or host == _OWN_HOST or host.endswith(f".{_OWN_HOST}")
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -29,6 +29,10 @@ class _Part:
         self.pieces.setdefault(key, []).append(text)
 
 
+# Answers of the diagnosis that say nothing about the prefix.
+_NO_REASON = ("unavailable", "previous_message_not_found")
+
+
 class ReplyFold:
     """Feed it a stream's events in order; `finish` gives the reply.
 
@@ -44,6 +48,8 @@ class ReplyFold:
         self._at: dict[int, _Part] = {}
         self._usage: dict[str, Any] = {}
         self._model = ""
+        self._message_id: str | None = None
+        self._cache_miss: str | None = None
         self._stop: dict[str, Any] = {}
         self.complete = False
 
@@ -78,6 +84,8 @@ class ReplyFold:
             usage=self.usage,
             model=self._model,
             request_id=self.request_id,
+            message_id=self._message_id,
+            cache_miss=self._cache_miss,
         )
 
     # -- one step per event type; content_block_stop needs none, since llama.cpp sends all of them
@@ -87,6 +95,8 @@ class ReplyFold:
         message = event["message"]
         self._started = True
         self._model = message.get("model") or ""
+        self._message_id = message.get("id")
+        self._diagnose(message)
         self._report(message.get("usage"))
 
     def _block_start(self, event: Event) -> None:
@@ -111,6 +121,7 @@ class ReplyFold:
 
     def _message_delta(self, event: Event) -> None:
         self._stop |= event["delta"]
+        self._diagnose(event)
         self._report(event.get("usage"))
 
     def _message_stop(self, _event: Event) -> None:
@@ -121,6 +132,12 @@ class ReplyFold:
         raise from_answer(200, event, headers, self._target, usage=self.usage)
 
     # -- helpers
+
+    def _diagnose(self, source: Mapping[str, Any]) -> None:
+        """Why the prompt cache could not be used, where that was asked and is known by now."""
+        reason = (source.get("diagnostics") or {}).get("cache_miss_reason") or {}
+        if reason.get("type") not in (None, *_NO_REASON):
+            self._cache_miss = str(reason["type"])
 
     def _report(self, usage: Mapping[str, Any] | None) -> None:
         """Figures are cumulative: a later one replaces, a missing or null one does not."""

@@ -29,6 +29,7 @@ def take_reply(state: State, event: ev.ModelReplied) -> State:
         state,
         cached_tokens=usage.cache_read_input_tokens + usage.cache_creation_input_tokens,
         edited_by=None,
+        message_id=event.message_id,
         failure=None,
         output_limit=None,
         overflowed=overflowed,

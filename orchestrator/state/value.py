@@ -54,6 +54,7 @@ class State:
     todos: str = ""
     shown_todos: str = ""
     newest_breakpoint: Place | None = None
+    message_id: str | None = None
     ledger: Ledger = Ledger()
     estimator: Estimator = Estimator()
     # Children in the background whose conclusion was not delivered yet.
