@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import anyio
 
@@ -32,6 +33,7 @@ from todos import parse
 
 # At its deadline an agent still gets this long to hand over what it has.
 HANDBACK_SECONDS = 60.0
+_LATE_SECONDS = 1.0
 # No model in use has less; a figure below it says something else.
 MIN_WINDOW_TOKENS = 512
 
@@ -85,11 +87,15 @@ async def _attempt(agent: Agent, request: Request) -> Reply:
     if seconds is not None and request.purpose == "handback":
         seconds += HANDBACK_SECONDS
     gate = agent.seams.gates.before(request.model)
-    with anyio.move_on_after(seconds):
+    # The model is told, so that it can say what a late answer had cost; the scope is for those that
+    # do not listen, and for the waiting before the call.
+    with anyio.move_on_after(None if seconds is None else seconds + _LATE_SECONDS):
         async with AsyncExitStack() as held:
             with agent.patient():
                 await held.enter_async_context(gate.passing())
                 await held.enter_async_context(agent.seams.slots)
+            if seconds is not None:
+                request = replace(request, seconds=seconds)
             reply = await agent.seams.model(request)
         gate.succeeded()
         return reply

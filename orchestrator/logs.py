@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO, get_args
@@ -234,6 +235,8 @@ _VARIABLE = re.compile(
 )
 # Shorter values ("1", "true") are no secrets, and would blot out ordinary text.
 _SHORTEST = 6
+# Texts of at most so many characters are remembered.
+_SHORT = 64
 
 
 def redactor(environ: Mapping[str, str]) -> Redact:
@@ -246,10 +249,16 @@ def redactor(environ: Mapping[str, str]) -> Redact:
         for form in (value, json.dumps(value)[1:-1])
     }
     if not values:
-        return _redact_shapes
+        return _remembering(_redact_shapes)
     # Longest first: one value may begin with another.
     known = re.compile("|".join(map(re.escape, sorted(values, key=len, reverse=True))))
-    return lambda text: _redact_shapes(known.sub(_MARK, text))
+    return _remembering(lambda text: _redact_shapes(known.sub(_MARK, text)))
+
+
+def _remembering(redact: Redact) -> Redact:
+    """Names, ids and kinds are short and come again with every line."""
+    short = lru_cache(maxsize=2_048)(redact)
+    return lambda text: short(text) if len(text) <= _SHORT else redact(text)
 
 
 def _redact_shapes(text: str) -> str:
@@ -276,8 +285,13 @@ def _without_secrets(value: Any, redact: Redact) -> Any:
     return value
 
 
+@lru_cache(maxsize=1_024)
+def _is_secret(name: str) -> bool:
+    return _FIELD.fullmatch(name) is not None
+
+
 def _field(name: str, value: Any, redact: Redact) -> Any:
-    if isinstance(value, str) and _FIELD.fullmatch(name):
+    if isinstance(value, str) and _is_secret(name):
         return _MARK
     return _without_secrets(value, redact)
 

@@ -36,6 +36,8 @@ class Request:
     run_id: str = ""
     purpose: Purpose = "agent"
     extra: dict[str, Any] = field(default_factory=dict)
+    # How long an answer may take, in seconds. Who keeps to it can say what a late answer had cost.
+    seconds: float | None = None
     encoded: Sequence[bytes] | None = None
 
     @cached_property

@@ -210,7 +210,7 @@ FIELDS = {
     "endless": "max_turns: 6",
 }
 FAULTS = (
-    Fault("stall", model="claude-opus-4-8", purpose="agent", times=None, after_events=0),
+    Fault("stall", model="claude-opus-4-8", purpose="agent", times=None, after_events=1),
     Fault("status", model="claude-sonnet-5", times=None, status=403),
 )
 

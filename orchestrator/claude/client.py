@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
@@ -15,6 +16,7 @@ from orchestrator.claude.faults import Target, from_exception
 from orchestrator.claude.fold import ReplyFold
 from orchestrator.claude.sse import EventDecoder
 from orchestrator.errors import (
+    CallTimedOut,
     ConfigError,
     InvalidReply,
     RequestRejected,
@@ -72,16 +74,21 @@ class ClaudeModel:
     async def __call__(self, request: Request) -> Reply:
         """Answer ``request``. Raises `ModelError`."""
         target = self._target(request.model)
+        seconds = math.inf if request.seconds is None else request.seconds
+        deadline = anyio.current_time() + seconds
         response = await self._send(request, target)
         try:
             _expect_event_stream(response, target)
             fold = ReplyFold(target, response.headers.get("request-id"))
             async with aclosing(response.aiter_bytes()) as chunks:
                 try:
-                    with _translated(target, fold):
+                    with _translated(target, fold), anyio.CancelScope(deadline=deadline) as scope:
                         await _fill(fold, chunks)
                 finally:
                     await _drain(chunks)
+            if scope.cancelled_caught:
+                text = target.sentence(CallTimedOut, "the time for this call was over")
+                raise CallTimedOut(text, usage=fold.usage, request_id=fold.request_id)
             return fold.finish()
         finally:
             await response.aclose()
