@@ -402,10 +402,34 @@ async def test_a_run_that_has_nothing_left_to_shorten_says_so(
 
 
 async def test_a_run_waits_for_a_server_that_is_still_loading(tmp_path: Path) -> None:
+    """Also for what it says of its window: a guess would last as long as the run."""
     with local_server(SMALL_WINDOW, loaded=False) as server:
         report = await run(
             "Say hi.", model=MODEL, base_url=server.base_url, root=tmp_path, **plain(tmp_path)
         )
+        assert report.usage == server.counted()
+    assert report.agents[0].window_tokens == SMALL_WINDOW
+    assert report.usage.output_tokens > 0
+
+
+class Hasty:
+    """Calls without asking for the window first."""
+
+    def __init__(self, real: Model) -> None:
+        self.real = real
+
+    async def __call__(self, request: Request) -> Reply:
+        return await self.real(replace(request, model=MODEL))
+
+    async def describe(self, name: str) -> ModelFacts:
+        return ModelFacts(window=SMALL_WINDOW)
+
+
+async def test_a_call_that_meets_a_loading_server_is_made_again(tmp_path: Path) -> None:
+    """Its 503 is `overloaded`: retried, visible, and in the account as unreported."""
+    with local_server(SMALL_WINDOW, loaded=False) as server:
+        async with aclosing(over(server)) as real:
+            report = await run("Say hi.", model=Hasty(real), root=tmp_path, **plain(tmp_path))
         assert report.usage == server.counted()
     failed = [e for e in logged(tmp_path, report) if e["event"] == "model_failed"]
     assert failed
