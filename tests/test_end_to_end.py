@@ -224,14 +224,23 @@ async def test_s3_odd_children_end_with_their_true_status(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("summary", ["keeps facts", "keeps nothing"])
-async def test_a_long_haul_keeps_its_early_facts(tmp_path: Path, summary: str) -> None:
-    """100 × 32 KB through a 200k window: all facts, nothing refused, a small context."""
-    brain = LongHaul(calls=100, kilobytes=32, search=True)
+@pytest.mark.parametrize(("calls", "kilobytes", "most"), [(100, 32, 280_000), (30, 120, 48_000)])
+async def test_a_long_haul_keeps_its_early_facts_and_stays_cheap(
+    tmp_path: Path, summary: str, calls: int, kilobytes: int, most: int
+) -> None:
+    """Far more material than a 200k window: all facts, nothing refused, a small context, a small bill.
+
+    Billed: uncached + 1.25 × cache write + 0.1 × cache read input tokens.
+    """
+    brain = LongHaul(calls=calls, kilobytes=kilobytes, search=True)
     summarizer = keep_nothing if summary == "keeps nothing" else keep_facts
     async with serve(brain, summarizer=summarizer) as server:
         report = await at(server, tmp_path, brain.task)
     assert len(reported(report.conclusion)) == len(brain.facts())
     assert report.agents[0].peak_context_tokens <= 45_000
+    used = report.usage
+    written, read = used.cache_creation_input_tokens, used.cache_read_input_tokens
+    assert used.input_tokens + 1.25 * written + 0.1 * read <= most
     check(server, report)
 
 
