@@ -25,6 +25,7 @@ from orchestrator.events import (
     TodosWritten,
     WindowCorrected,
 )
+from orchestrator.intents import begun_with
 from orchestrator.model import Purpose, Reply, Request
 from orchestrator.retry import wait_before_retry
 from orchestrator.state import State
@@ -152,7 +153,8 @@ async def _record_reply(
         truncated=truncated,
         latency_ms=latency_ms,
     )
-    await agent.record(replied, *_noticed(agent.state, request, reply, truncated))
+    begun = begun_with(replied, agent.tools)
+    await agent.record(replied, *begun, *_noticed(agent.state, request, reply, truncated))
 
 
 def _was_truncated(state: State, now_tokens: int) -> bool:

@@ -97,6 +97,11 @@ class ModelReplied(Fact):
     truncated: bool = False
     latency_ms: int = 0
 
+    @property
+    def runs_calls(self) -> bool:
+        """Calls run only on stop reason tool_use: a call that was cut off can look whole."""
+        return self.stop_reason == "tool_use" and self.purpose == "agent"
+
 
 class ModelFailed(Fact):
     """A call failed. ``retry_in_ms`` is ``None`` when it is not tried again."""
@@ -127,9 +132,14 @@ class MessageAdded(Fact):
 
 
 class ToolStarted(Fact):
+    """A call is about to run. Of one that may have effects, this is on disk before it runs; the others
+    stand beside the reply that asks for them."""
+
     event: Literal["tool_started"] = "tool_started"
     tool: str
     tool_use_id: str
+    # Which of its reply's calls it is; ``None``: written before calls were numbered.
+    index: int | None = None
 
 
 class ToolReturned(Fact):

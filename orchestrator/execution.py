@@ -9,6 +9,7 @@ from contextvars import ContextVar
 import anyio
 
 from orchestrator.agent import Agent, Call
+from orchestrator.concluding import conclude
 from orchestrator.context import offload
 from orchestrator.errors import JournalError
 from orchestrator.events import (
@@ -19,8 +20,9 @@ from orchestrator.events import (
     ToolReturned,
     ToolStarted,
 )
+from orchestrator.intents import has_effects, interrupted
 from orchestrator.messages import Block
-from orchestrator.tools import Output, Tool, as_output, explain
+from orchestrator.tools import AfterCrash, Output, Tool, as_output, explain
 from workspace import WorkspaceError
 
 current_call: ContextVar[Call] = ContextVar("current_call")
@@ -29,9 +31,12 @@ Uses = Sequence[tuple[int, Block]]
 
 
 async def call_tools(agent: Agent, uses: Uses) -> None:
-    """Run the calls at the same time; the results keep the order of the calls."""
-    await agent.record(*(ToolStarted(tool=u["name"], tool_use_id=u["id"]) for _, u in uses))
+    """Run the calls at the same time; the results keep the order of the calls.
+
+    Calls that were under way when an earlier process died are settled by their tools' policies.
+    """
     failures: list[JournalError] = []
+    fatal = [use["name"] for index, use in uses if _policy_of(agent, index, use) == "fail"]
 
     async def call(index: int, use: Block) -> None:
         try:
@@ -45,6 +50,14 @@ async def call_tools(agent: Agent, uses: Uses) -> None:
             group.start_soon(call, index, use)
     if failures:
         raise failures[0]  # carried past the group, which would wrap it
+    if fatal:
+        await conclude(agent, "failed", f"tool:{fatal[0]}", agent.state.text_so_far)
+
+
+def _policy_of(agent: Agent, index: int, use: Block) -> AfterCrash | None:
+    """What becomes of a call that had begun before this process took over; ``None``: it had not."""
+    used = agent.tools.get(use["name"])
+    return used.after_crash if used is not None and index in agent.state.begun else None
 
 
 async def refuse(agent: Agent, uses: Uses, why: str) -> None:
@@ -68,7 +81,7 @@ async def _call(agent: Agent, index: int, use: Block) -> None:
     current_call.set(Call(agent.state.turn, index, use["id"]))
     started = time.monotonic()
     facts: list[Fact] = []
-    output, is_error = await _run(agent, use, facts)
+    output, is_error = await _run(agent, index, use, facts)
     used = agent.tools.get(use["name"])
     result = output
     if not (used and used.bounded):
@@ -85,10 +98,14 @@ async def _call(agent: Agent, index: int, use: Block) -> None:
     await agent.record(*facts, returned)
 
 
-async def _run(agent: Agent, use: Block, facts: list[Fact]) -> tuple[Output, bool]:
+async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple[Output, bool]:
     used = agent.tools.get(use["name"])
     if used is None:
         return f"[error] no tool {use['name']!r}. Tools: {', '.join(agent.tools)}.", True
+    if _policy_of(agent, index, use) in ("ask", "fail"):
+        return interrupted(used), True
+    if has_effects(used):
+        await agent.record(ToolStarted(tool=used.name, tool_use_id=use["id"], index=index))
     try:
         return await _within_deadline(agent, used, use), False
     except JournalError:

@@ -58,6 +58,7 @@ from workspace import (
 
 MAIN_ID = "main"
 _OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
+_READING = ("ls", "read_file", "glob", "grep")
 DESCRIBE_SECONDS = 5.0
 DESCRIBE_AGAIN_SECONDS = 0.25
 
@@ -279,16 +280,30 @@ class Team:
         everything = [
             # A page of read_file and a conclusion have limits of their own.
             *(
-                tool_of(f, bounded=f.__name__ == "read_file", expected=expected)
+                tool_of(
+                    f,
+                    bounded=f.__name__ == "read_file",
+                    expected=expected,
+                    after_crash="repeat" if f.__name__ in _READING else "ask",
+                )
                 for f in files.functions()
             ),
-            tool_of(todos.write_todos, bounded=True, expected=expected),
+            # Made again, these find what they had done: items by content, children by their ids.
             *(
-                tool_of(f, bounded=True, expected=expected)
-                for f in (task.task, kin.check_task, kin.cancel_task, kin.ask_task)
+                tool_of(f, bounded=True, expected=expected, after_crash="repeat")
+                for f in (
+                    todos.write_todos,
+                    task.task,
+                    kin.check_task,
+                    kin.cancel_task,
+                    kin.ask_task,
+                )
             ),
             # Only where the listing had no room for the whole descriptions.
-            *(tool_of(f, expected=expected) for f in self._describing(agent, kinds)),
+            *(
+                tool_of(f, expected=expected, after_crash="repeat")
+                for f in self._describing(agent, kinds)
+            ),
             *options.tools.values(),
         ]
         have = {t.name: t for t in everything if not agent.permissions.denies_tool(t.name)}

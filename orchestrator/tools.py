@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast, get_type_hints, overload
+from typing import Any, Literal, cast, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
 import anyio.to_thread
@@ -22,6 +22,10 @@ from orchestrator.messages import Block
 
 _ERROR_CHARS = 2_000
 
+# What becomes of a call that was under way when the process died: it is made again (it only reads, or
+# making it twice is the same as once); the model is told that it may have happened; the agent fails.
+AfterCrash = Literal["repeat", "ask", "fail"]
+
 # What a tool may return: text, content blocks, or any JSON value, which becomes JSON text.
 Output = str | list[Block]
 
@@ -31,7 +35,8 @@ class Tool:
     """A function that models can call. Make one with `tool`.
 
     ``bounded``: the tool keeps its results within a limit of its own, so they are never offloaded at
-    birth. ``expected``: exceptions whose text is written for the model.
+    birth. ``expected``: exceptions whose text is written for the model. ``after_crash``: what becomes
+    of a call that was under way when the process died; without a word, the model is told.
     """
 
     name: str
@@ -41,6 +46,7 @@ class Tool:
     function: Callable[..., Any]
     bounded: bool = False
     expected: tuple[type[Exception], ...] = (ToolError,)
+    after_crash: AfterCrash = "ask"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain function."""
@@ -71,7 +77,11 @@ class Tool:
 def tool(function: Callable[..., Any], /) -> Tool: ...
 @overload
 def tool(
-    *, name: str | None = None, bounded: bool = False, expected: tuple[type[Exception], ...] = ()
+    *,
+    name: str | None = None,
+    bounded: bool = False,
+    expected: tuple[type[Exception], ...] = (),
+    after_crash: AfterCrash = "ask",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -80,15 +90,18 @@ def tool(
     name: str | None = None,
     bounded: bool = False,
     expected: tuple[type[Exception], ...] = (),
+    after_crash: AfterCrash = "ask",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, async or not; also usable as a decorator.
 
     The docstring's first paragraph describes the tool to the model, its ``Args:`` section the
-    parameters. Raises `ConfigError` for a function whose parameters have no types.
+    parameters. ``after_crash="repeat"`` is for functions that only read, or that may run twice. Raises `ConfigError` for a function whose parameters have no types.
     """
     if function is None:
-        return partial(tool_of, name=name, bounded=bounded, expected=expected)
-    return tool_of(function, name=name, bounded=bounded, expected=expected)
+        return partial(
+            tool_of, name=name, bounded=bounded, expected=expected, after_crash=after_crash
+        )
+    return tool_of(function, name=name, bounded=bounded, expected=expected, after_crash=after_crash)
 
 
 def tool_of(
@@ -97,6 +110,7 @@ def tool_of(
     name: str | None = None,
     bounded: bool = False,
     expected: tuple[type[Exception], ...] = (),
+    after_crash: AfterCrash = "ask",
 ) -> Tool:
     """`tool`, for a function that may be a tool already."""
     if isinstance(function, Tool):
@@ -111,6 +125,7 @@ def tool_of(
         function=function,
         bounded=bounded,
         expected=(ToolError, *expected),
+        after_crash=after_crash,
     )
 
 

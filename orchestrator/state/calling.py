@@ -54,8 +54,7 @@ def _taught(state: State, event: ev.ModelReplied) -> Estimator:
 
 def _with_content(state: State, event: ev.ModelReplied) -> State:
     blocks, uses = event.blocks, tool_uses(event.blocks)
-    # Calls run only on stop reason tool_use: a call that was cut off can look whole.
-    runs = event.stop_reason == "tool_use" and event.purpose == "agent"
+    runs = event.runs_calls
     if uses and not runs:
         blocks = [b for b in blocks if b.get("type") != "tool_use"]
     weight = state.weight
@@ -67,6 +66,7 @@ def _with_content(state: State, event: ev.ModelReplied) -> State:
         state,
         pending=uses if runs else (),
         results={},
+        begun=frozenset(),
         reply_open=not (uses and runs),
         has_thought=state.has_thought or any(b.get("type") in THINKING for b in blocks),
         tool_calls=state.tool_calls + (len(uses) if runs else 0),

@@ -49,6 +49,8 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
     match event:
         case ev.TodosWritten(text=text):
             return replace(state, todos=text)
+        case ev.ToolStarted():
+            return _begin_call(state, event)
         case ev.AgentSpawned(child_id=child_id, background=True):
             return replace(state, background=state.background | {child_id})
         case ev.BudgetReached(name=name):
@@ -70,6 +72,14 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
             return replace(state, ended=event)
         case _:
             return state
+
+
+def _begin_call(state: State, event: ev.ToolStarted) -> State:
+    index = event.index
+    if index is None:
+        ids = [use["id"] for use in state.pending]
+        index = ids.index(event.tool_use_id) if event.tool_use_id in ids else None
+    return state if index is None else replace(state, begun=state.begun | {index})
 
 
 def _hear(state: State, event: ev.MessageAdded) -> State:
@@ -111,7 +121,7 @@ def take_result(state: State, event: ev.ToolReturned) -> State:
         return replace(state, results=results)
     # Results go back in the order of the calls, whatever order they came in.
     answered = [results[i] for i in range(len(state.pending))]
-    state = replace(state, pending=(), results={})
+    state = replace(state, pending=(), results={}, begun=frozenset())
     state = append(state, {"role": "user", "content": answered})
     *earlier, newest = state.turn_weights
     return replace(state, turn_weights=(*earlier, newest + state.messages[-1].weight))

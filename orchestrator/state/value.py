@@ -39,6 +39,8 @@ class State:
 
     pending: tuple[Block, ...] = ()
     results: dict[int, Block] = field(default_factory=dict)
+    # Those of them that were about to run, by index: after a crash they may have happened.
+    begun: frozenset[int] = frozenset()
     stop_reason: str | None = None
     turn: int = 0
     tool_calls: int = 0
