@@ -93,8 +93,7 @@ async def _attempt(agent: Agent, request: Request) -> Reply:
     with anyio.move_on_after(None if seconds is None else seconds + _LATE_SECONDS):
         async with AsyncExitStack() as held:
             with agent.patient():
-                await held.enter_async_context(gate.passing())
-                await held.enter_async_context(agent.seams.slots)
+                await gate.enter(held, agent.seams.slots)
             if seconds is not None:
                 request = replace(request, seconds=seconds)
             reply = await agent.seams.model(request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 import anyio
 
@@ -37,6 +37,25 @@ class Gate:
         finally:
             self._under_way -= 1
             self._tell()
+
+    async def enter(
+        self, held: AsyncExitStack, places: AbstractAsyncContextManager[object]
+    ) -> None:
+        """Pass and take one of ``places``, both until ``held`` ends.
+
+        Whoever finds the gate shut behind them, once they have a place, goes back and waits again.
+        """
+        while True:
+            await held.enter_async_context(self.passing())
+            await held.enter_async_context(places)
+            if not self._is_crowded:
+                return
+            await held.aclose()
+
+    @property
+    def _is_crowded(self) -> bool:
+        shut = self._clock() < self._shut_until
+        return shut or (self._allowed is not None and self._under_way > self._allowed)
 
     def slow_down(self, seconds: float) -> None:
         """The service refused a call and asks to wait ``seconds``."""

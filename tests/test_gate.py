@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,39 @@ async def test_after_a_refusal_one_goes_first_and_then_twice_as_many() -> None:
     assert max(history[:2]) <= 2
     assert max(history[:5]) <= 4
     assert len(history) == 40
+
+
+async def test_who_waits_for_a_place_when_the_gate_is_shut_goes_back_to_it() -> None:
+    """The fifty in the queue for four places had passed before anybody was refused."""
+    gate, places, refused = Gate(), anyio.CapacityLimiter(4), 0
+    all_here = anyio.Event()
+
+    async def go() -> None:
+        nonlocal refused
+        async with AsyncExitStack() as held:
+            await gate.enter(held, places)
+            await all_here.wait()
+            # Refused are those that were under way already; the others meet a service that answers.
+            if refused < 4:
+                refused += 1
+                gate.slow_down(0.05)
+            else:
+                under_way.append(places.borrowed_tokens)
+                await anyio.lowlevel.checkpoint()
+                gate.succeeded()
+
+    under_way: list[float] = []
+    async with anyio.create_task_group() as group:
+        for _ in range(50):
+            group.start_soon(go)
+        await anyio.wait_all_tasks_blocked()
+        assert (gate._under_way, places.statistics().tasks_waiting) == (50, 46)
+        shut = anyio.current_time()
+        all_here.set()
+    assert under_way[0] == 1
+    assert under_way[1] <= 2
+    assert len(under_way) == 46
+    assert anyio.current_time() >= shut + 0.05
 
 
 async def test_a_cancelled_wait_leaves_the_gate_as_it_was() -> None:
