@@ -260,6 +260,17 @@ class TodosWritten(Fact):
     total: int
 
 
+class MemoryWritten(Fact):
+    """An entry of the memory file ``path`` was added, changed or deleted; ``text`` is the entry's."""
+
+    content = frozenset({"text"})
+    event: Literal["memory_written"] = "memory_written"
+    action: Literal["add", "update", "forget"]
+    entry: str
+    path: str
+    text: str
+
+
 class AgentSpawned(Fact):
     event: Literal["agent_spawned"] = "agent_spawned"
     child_id: str
@@ -324,6 +335,7 @@ Event = Annotated[
     | CacheBroken
     | WindowCorrected
     | TodosWritten
+    | MemoryWritten
     | AgentSpawned
     | BudgetReached
     | PermissionDecided

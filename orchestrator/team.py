@@ -28,6 +28,7 @@ from orchestrator.errors import JournalError, ModelError, Overloaded
 from orchestrator.events import AgentSpawned, AgentStarted, RunStarted, TodosWritten
 from orchestrator.journal import read_records
 from orchestrator.loop import run_agent
+from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Permissions
 from orchestrator.rundir import RunDir
@@ -53,7 +54,6 @@ from workspace import (
     ResultStore,
     WorkspaceError,
     project_instructions,
-    read_memory,
 )
 
 MAIN_ID = "main"
@@ -102,6 +102,7 @@ class Team:
         self._children = Children(self, self._background, options.limits.max_agents)
         self._live: dict[str, Agent] = {}
         self._deadline = Deadline.within(options.limits.max_seconds, None)
+        self._memories = Memories(options.root)
         self._run_dir = run_dir
         self._seams = seams
         self._budget = Budget(
@@ -304,6 +305,7 @@ class Team:
                 tool_of(f, expected=expected, after_crash="repeat")
                 for f in self._describing(agent, kinds)
             ),
+            *self._memories.tools(agent, self._memory_of(definition), definition.name),
             *options.tools.values(),
         ]
         have = {t.name: t for t in everything if not agent.permissions.denies_tool(t.name)}
@@ -314,7 +316,7 @@ class Team:
             for name in _OF_PARENTS:
                 have.pop(name, None)
         offered = [name for name in have if parent is None or name in parent.tools]
-        granted = resolve(definition, offered)
+        granted = resolve(granting(definition, self._memory_of(definition)), offered)
         # A grant with a pattern is narrower than the tool: until it can be kept, it grants nothing.
         return {name: have[name] for name in granted.tools if name not in granted.patterns}
 
@@ -360,16 +362,20 @@ class Team:
             date=date.today().isoformat(),
             listing=listing(self._spawnable(definition)) if spawns else "",
         )
-        wanted = definition.memory
-        if wanted is None:  # the main agent has it unless it is switched off, others do not
-            wanted = definition is options.main
-        if not options.memory or wanted in (False, "none"):
+        scope = self._memory_of(definition)
+        if scope == "none":
             return around
         return replace(
             around,
-            memory=read_memory(options.root),
+            memory=self._memories.snapshot(scope, definition.name),
             instructions=project_instructions(options.root),
         )
+
+    def _memory_of(self, definition: Definition) -> Scope:
+        options = self._options
+        if not options.memory:
+            return "none"
+        return scope_of(definition, is_main=definition is options.main)
 
     async def _facts_of(self, model: str) -> ModelFacts:
         """What the model's server says of it, asked once."""

@@ -188,7 +188,8 @@ def _arguments_of(
 
 
 def _schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema without what only costs tokens: titles, null alternatives, null defaults."""
+    """The JSON Schema without what only costs tokens: titles, null alternatives, defaults that
+    are nothing anyway (null, false, an empty text)."""
     schema = cast(dict[str, Any], _lean(arguments.model_json_schema()))
     schema.pop("additionalProperties", None)
     return schema
@@ -208,7 +209,7 @@ def _lean(node: Any) -> Any:
         else _lean(item)
         for key, item in node.items()
         if not (key == "title" and isinstance(item, str))
-        and not (key == "default" and item is None)
+        and not (key == "default" and (item is None or item is False or item == ""))
     }
 
 

@@ -20,8 +20,8 @@ LIMITS: dict[str, tuple[bool, float]] = {
 }
 _YES = frozenset({"true", "yes", "on"})
 _NO = frozenset({"false", "no", "off", "none"})
-# Claude Code's scopes of memory; here there is one memory.
-_MEMORY = frozenset({"project", "user", "local"})
+# The memory of the project, or of the agent's own type; Claude Code's `user` and `local` are such.
+_MEMORY = frozenset({"project", "agent", "user", "local"})
 # As the Messages API has it, and what others call the least.
 _EFFORT = frozenset({"low", "medium", "high", "xhigh", "max"})
 _LEAST_EFFORT = frozenset({"none", "minimal"})
@@ -148,7 +148,7 @@ class _Field(NamedTuple):
 
 _FIELDS: dict[str, _Field] = {
     "can_spawn": _Field(_can_spawn, "true, false or names"),
-    "memory": _Field(_memory, "true or false"),
+    "memory": _Field(_memory, "project, agent or none"),
     "todos": _Field(_todos, "true or false"),
     "effort": _Field(_effort, "low, medium, high, xhigh or max"),
     "returns": _Field(_returns, "a JSON Schema, or fields with types: {verdict: string}"),

@@ -84,8 +84,8 @@ def test_what_is_shown_is_what_a_run_grants(cli: Cli, root: Path) -> None:
     granted = {line["agent_type"]: line["tools"] for line in lines}
     shown = {k["name"]: k["tools"] for k in json.loads(cli("agents", "list", "--json").out)}
     assert granted["explorer"] == shown["explorer"]
-    # The main agent has what a definition that inherits everything gets.
-    assert granted["main"] == shown["general"]
+    # The main agent has what a definition that inherits everything gets, and the memory.
+    assert granted["main"] == [*shown["general"], "remember", "update_memory", "forget"]
 
 
 def test_show_has_tools_model_prompt_and_problems(cli: Cli, team: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workspace import project_instructions, read_memory
-from workspace.memory import MOST_CHARS
+from workspace.text import MOST_CHARS
 
 
 def test_missing_files_are_empty_text(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The files an agent works with: confined paths, file tools, the result store, the memory file."""
 
 from workspace.access import Access, Rule
+from workspace.entries import MemoryEntry
 from workspace.errors import (
+    BadEntry,
     BadPattern,
     Conflict,
     Denied,
@@ -14,19 +16,27 @@ from workspace.errors import (
     WorkspaceError,
     WrongKind,
 )
-from workspace.memory import project_instructions, read_memory
+from workspace.instructions import project_instructions
+from workspace.memory import MEMORY_FILE, Memory, read_memory
 from workspace.pages import Page, page
+from workspace.remember import MEMORY_TOOLS, MemoryTools
 from workspace.store import ResultStore, StoredFile
 from workspace.tools import READ_ONLY, FileTools
 
 __all__ = [
+    "MEMORY_FILE",
+    "MEMORY_TOOLS",
     "READ_ONLY",
     "Access",
+    "BadEntry",
     "BadPattern",
     "Conflict",
     "Denied",
     "EditFailed",
     "FileTools",
+    "Memory",
+    "MemoryEntry",
+    "MemoryTools",
     "NotFound",
     "NotText",
     "OutOfRange",

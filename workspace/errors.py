@@ -11,6 +11,7 @@
     ├── OutOfRange      a page that the file does not have
     ├── Conflict        the file is not what the agent last read
     ├── EditFailed      `old_string` does not name exactly one passage
+    ├── BadEntry        an entry of the memory that is not there, or a text that cannot be one
     ├── BadPattern      a regular expression or glob that cannot be read
     └── Unavailable     the operating system said no: permission, full disk, read-only
 """
@@ -86,6 +87,10 @@ class Conflict(WorkspaceError):
 
 class EditFailed(WorkspaceError):
     """`old_string` does not name exactly one passage; nothing was changed."""
+
+
+class BadEntry(WorkspaceError):
+    """There is no such entry in the memory, or the text cannot be one; nothing was changed."""
 
 
 class BadPattern(WorkspaceError):

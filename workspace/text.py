@@ -2,6 +2,9 @@
 
 from workspace.errors import NotText
 
+MOST_CHARS = 10_000
+"""The most characters of one file that go into a prompt; the rest is cut, visibly."""
+
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
@@ -46,3 +49,11 @@ def encode(path: str, text: str) -> bytes:
             f"the text has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
             f"{error.start:,}, which UTF-8 cannot hold; nothing was changed",
         ) from None
+
+
+def bounded(text: str, name: str) -> str:
+    """`text`, or its beginning and a note that says what is missing and where it is."""
+    if len(text) <= MOST_CHARS:
+        return text
+    note = f"\n[cut: the first {MOST_CHARS:,} of {len(text):,} characters of {name}]\n"
+    return text[:MOST_CHARS] + note

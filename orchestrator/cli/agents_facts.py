@@ -53,7 +53,8 @@ def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | 
     """The tools of a main agent in this workspace, under the settings' denials."""
     from orchestrator.tools import tool_of
 
-    made = (tool_of(function) for function in _functions(root, found))
+    functions = [*_functions(root, found), *(_of_memory(root) if settings.memory else ())]
+    made = (tool_of(function) for function in functions)
     sizes: dict[str, int | None] = {tool.name: tokens(_json(tool.schema)) for tool in made}
     # By name only: looking at a project must not run its code.
     own = {spec.rpartition(":")[2]: None for spec in settings.tools}
@@ -76,6 +77,12 @@ def _functions(root: Path, found: Loaded) -> Iterable[Callable[..., Any]]:
         yield DescribeTool({}, _nowhere, _nowhere).describe_subagent
 
 
+def _of_memory(root: Path) -> Iterable[Callable[..., Any]]:
+    from workspace import Memory, MemoryTools
+
+    return MemoryTools(Memory(root), _nowhere, _nowhere).functions()
+
+
 def _nowhere(*_: Any) -> Any:
     raise AssertionError("tools that are only measured are not called")
 
@@ -93,10 +100,15 @@ def _granted(
     definition: Definition, settings: Settings, have: Tools
 ) -> tuple[list[str], list[str]]:
     """(granted, unknown), as `Team` grants them."""
+    from orchestrator.memories import granting, scope_of
     from subagents import resolve
+    from workspace import MEMORY_TOOLS
 
-    granted = resolve(definition, have)
+    scope = scope_of(definition, is_main=False) if settings.memory else "none"
+    granted = resolve(granting(definition, scope), have)
     withheld = set(granted.patterns)
+    if scope == "none":
+        withheld |= {*MEMORY_TOOLS}
     if definition.todos is False:
         withheld.add("write_todos")
     if definition.can_spawn is False or (
