@@ -17,6 +17,7 @@ from workspace.errors import (
     WrongKind,
 )
 from workspace.instructions import project_instructions
+from workspace.media import blocks as media_blocks
 from workspace.memory import MEMORY_FILE, Memory, read_memory
 from workspace.pages import Page, page
 from workspace.remember import MEMORY_TOOLS, MemoryTools
@@ -48,6 +49,7 @@ __all__ = [
     "Unavailable",
     "WorkspaceError",
     "WrongKind",
+    "media_blocks",
     "page",
     "project_instructions",
     "read_memory",
