@@ -11,14 +11,27 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
+from workspace import notebooks
 from workspace.access import Access
 from workspace.atomic import read_bytes, write_bytes
 from workspace.edit import Edited, Missing, replace
-from workspace.errors import Conflict, Denied, NotFound, Refused, WorkspaceError, quoted
+from workspace.errors import (
+    Conflict,
+    Denied,
+    EditFailed,
+    NotFound,
+    Refused,
+    WorkspaceError,
+    quoted,
+    shown,
+)
 from workspace.paths import Parts, Place, Root
 from workspace.text import decode, encode
 from workspace.versions import Versions, digest, versions_of
+
+Shown = TypeVar("Shown")
 
 
 @dataclass(frozen=True)
@@ -52,11 +65,16 @@ class Files:
         Raises `NotText` for what is not UTF-8. Lone surrogates, which the store of offloaded
         results keeps, are let through.
         """
+        return self.look(path, lambda data: decode(path, data))
+
+    def look(self, path: str, show: Callable[[bytes], Shown]) -> Shown:
+        """What `show` makes of a file's bytes. Unless it raises, the agent has then read the file:
+        it may edit and overwrite it."""
         with self._at(path, self.access.check_read) as place:
             data = read_bytes(place)
-            text = decode(path, data)
+            made = show(data)
             self._remember(place, versions_of(place.folder, place.name), data)
-            return text
+            return made
 
     def write(self, path: str, content: str) -> bool:
         """Create or overwrite a file, missing folders included; whether it was created.
@@ -88,12 +106,15 @@ class Files:
             with versions.lock:
                 before = read_bytes(place)
                 edited_by_others = self._check_editable(path, place, versions, before)
+                text = decode(path, before)
                 try:
-                    edited = replace(decode(path, before), old, new, replace_all=replace_all)
-                except Missing:
+                    edited = replace(text, old, new, replace_all=replace_all)
+                except Missing as missing:
                     if edited_by_others:
                         raise Conflict(path, _PASSAGE_GONE) from None
-                    raise
+                    raise Missing(f"{missing}{notebooks.hint(path)}") from None
+                if (why := notebooks.spoilt(path, text, edited.text)) is not None:
+                    raise EditFailed(f"{shown(path)}: {why}")
                 after = edited.text.encode("utf-8", "surrogatepass")
                 write_bytes(place, after)
                 versions.note_edit(digest(before), digest(after))

@@ -106,11 +106,17 @@ def show(
     offset: int = 1,
     limit: int = PAGE_LINES,
     char_offset: int = 0,
+    *,
+    about: str = "",
 ) -> str:
-    """A page as `read_file` answers it: one header line in brackets, then the raw content."""
-    room = max(PAGE_CHARS - _HEADER_CHARS - len(json.dumps(path)), _LEAST_CHARS)
+    """A page as `read_file` answers it: one header line in brackets, then the raw content.
+
+    `about` is what else the header says of the file, on one short line.
+    """
+    room = max(PAGE_CHARS - _HEADER_CHARS - len(json.dumps(path)) - len(about), _LEAST_CHARS)
     part = page(text, offset, limit, char_offset, max_chars=room)
-    facts = [_span(part), *part.notes]
+    facts = [about] if about else []
+    facts += [_span(part), *part.notes]
     if "\r\n" in text:
         facts.append("CRLF line ends")
     if part.next is not None:

@@ -13,12 +13,12 @@ from typing import Any
 import anyio.from_thread
 import anyio.to_thread
 
-from workspace import globs, media, pages, search, tree
+from workspace import globs, media, notebooks, pages, search, tree
 from workspace.access import Access
-from workspace.atomic import read_bytes
 from workspace.errors import NotText, shown
 from workspace.files import Entry, Files
 from workspace.paths import Parts
+from workspace.text import decode
 
 READ_ONLY = ("ls", "read_file", "glob", "grep")
 """Names of the tools that change nothing."""
@@ -75,17 +75,20 @@ class FileTools:
             char_offset: Characters to skip in line `offset`.
         """
 
-        def read() -> str | list[dict[str, Any]]:
+        def show(data: bytes) -> str | list[dict[str, Any]]:
             try:
-                text = self._files.read(path)
+                text = decode(path, data)
             except NotText:
-                blocks = media.blocks(path, self._bytes(path))
+                blocks = media.blocks(path, data)
                 if blocks is None:
                     raise
                 return blocks
-            return pages.show(path, text, offset, limit, char_offset)
+            cells = notebooks.notebook(path, text)
+            if cells is None:
+                return pages.show(path, text, offset, limit, char_offset)
+            return pages.show(path, cells.text, offset, limit, char_offset, about=cells.about)
 
-        return await anyio.to_thread.run_sync(read)
+        return await anyio.to_thread.run_sync(self._files.look, path, show)
 
     async def write_file(self, path: str, content: str) -> str:
         """Create a file, or overwrite one that you have read."""
@@ -149,11 +152,6 @@ class FileTools:
         )
         binary = f"; {hits.binary} binary files skipped" if hits.binary else ""
         return _answer(hits, f"no match for {shown(pattern)} in {tree.searched(path)}{binary}")
-
-    def _bytes(self, path: str) -> bytes:
-        root = self._files.root
-        with root.walk(root.parse(path), self._files.access.check_read) as place:
-            return read_bytes(place)
 
     async def _search(self, find: Callable[[Callable[[], bool]], tree.Hits]) -> tree.Hits:
         deadline = time.monotonic() + self._time_limit
