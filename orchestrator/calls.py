@@ -121,6 +121,7 @@ async def _record_failure(
         usage=error.usage,
         request_id=error.request_id,
         retry_in_ms=None if wait is None else round(wait * 1000),
+        request_hash=request.digest,
     )
     facts: list[Fact] = [failed]
     if error.usage is not None:
@@ -151,6 +152,7 @@ async def _record_reply(
         context_tokens=now,
         truncated=truncated,
         latency_ms=latency_ms,
+        request_hash=request.digest,
     )
     begun = begun_with(replied, agent.tools)
     await agent.record(replied, *begun, *_noticed(agent.state, request, reply, truncated))

@@ -96,6 +96,8 @@ class ModelReplied(Fact):
     # The server cut the prompt without a word: what it reports is not what it was sent.
     truncated: bool = False
     latency_ms: int = 0
+    # Of the request's bytes (`Request.digest`): what was sent can be proven afterwards.
+    request_hash: str | None = None
 
     @property
     def runs_calls(self) -> bool:
@@ -116,6 +118,7 @@ class ModelFailed(Fact):
     usage: Usage | None = None
     request_id: str | None = None
     retry_in_ms: int | None = None
+    request_hash: str | None = None
 
 
 class MessageAdded(Fact):
@@ -170,6 +173,8 @@ class Offloaded(Fact):
     chars: int
     path: str
     reason: OffloadReason
+    # Of the file's bytes, hexadecimal; ``None`` in journals from before it was recorded.
+    sha256: str | None = None
     placeholder: str = ""
     entry: int | None = None
     block: int | None = None

@@ -163,6 +163,7 @@ async def _text_at_birth(
             chars=chars,
             path=stored.path,
             reason="birth",
+            sha256=stored.sha256,
             key=key,
         )
     )

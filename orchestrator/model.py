@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from orchestrator.ledger import Usage
@@ -55,6 +56,11 @@ class Request:
         if messages is None:
             messages = [encode(message) for message in self.messages]
         return encode(head)[:-1] + b',"messages":[' + b",".join(messages) + b"]}"
+
+    @property
+    def digest(self) -> str:
+        """Hash of the body: BLAKE2b, 16 bytes, hexadecimal."""
+        return blake2b(self.body, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
                 chars=stored.chars,
                 path=stored.path,
                 reason="input" if reason == "line" and part.is_input else reason,
+                sha256=stored.sha256,
                 placeholder=part.placeholder(stored.path, reader),
                 entry=part.entry,
                 block=part.block,

@@ -98,6 +98,7 @@ def test_a_line_has_the_header_then_the_events_fields() -> None:
         "context_tokens": 0,
         "truncated": False,
         "latency_ms": 7,
+        "request_hash": None,
     }
     assert list(line)[:9] == list(HEADER)
 
