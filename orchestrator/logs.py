@@ -189,7 +189,7 @@ def _whole_lines(file: BinaryIO) -> tuple[int, bytes]:
 
 # ── secrets ──
 
-_MARK = "[redacted]"
+MARK = "[redacted]"
 _SECRET_NAME = (
     r"(?:password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|private[_-]?key"
     r"|auth[_-]?token|access[_-]?token|refresh[_-]?token|credentials?)"
@@ -252,7 +252,7 @@ def redactor(environ: Mapping[str, str]) -> Redact:
         return _remembering(_redact_shapes)
     # Longest first: one value may begin with another.
     known = re.compile("|".join(map(re.escape, sorted(values, key=len, reverse=True))))
-    return _remembering(lambda text: _redact_shapes(known.sub(_MARK, text)))
+    return _remembering(lambda text: _redact_shapes(known.sub(MARK, text)))
 
 
 def _remembering(redact: Redact) -> Redact:
@@ -272,7 +272,7 @@ def _redact_shapes(text: str) -> str:
 
 
 def _kept(found: re.Match[str]) -> str:
-    return (found[found.lastindex] if found.lastindex else "") + _MARK
+    return (found[found.lastindex] if found.lastindex else "") + MARK
 
 
 def _without_secrets(value: Any, redact: Redact) -> Any:
@@ -292,7 +292,7 @@ def _is_secret(name: str) -> bool:
 
 def _field(name: str, value: Any, redact: Redact) -> Any:
     if isinstance(value, str) and _is_secret(name):
-        return _MARK
+        return MARK
     return _without_secrets(value, redact)
 
 

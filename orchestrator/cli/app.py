@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import agents, config, doctor, exits, log, replay, running, runs, tokens
+from orchestrator.cli import (
+    agents,
+    audit,
+    config,
+    doctor,
+    exits,
+    log,
+    replay,
+    running,
+    runs,
+    tokens,
+)
 
 # rich_markup_mode: rich's help pages cost more CPU than everything else that --help does.
 app = typer.Typer(
@@ -21,6 +32,7 @@ app.command("run")(running.run)
 app.command("runs")(runs.runs)
 app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)
+app.command("audit")(audit.audit)
 app.command("replay")(replay.replay)
 app.add_typer(agents.app, name="agents")
 app.add_typer(config.app, name="config")

@@ -9,6 +9,7 @@ from orchestrator.journal.lock import is_running
 from orchestrator.journal.opening import open_journal
 from orchestrator.journal.reading import read_records
 from orchestrator.journal.rows import SCHEMA_VERSION
+from orchestrator.journal.salvage import Lost, Salvage, Whole, salvage, spelled
 from orchestrator.journal.seam import Applied, Entry, Journal
 
 __all__ = [
@@ -16,7 +17,12 @@ __all__ = [
     "Applied",
     "Entry",
     "Journal",
+    "Lost",
+    "Salvage",
+    "Whole",
     "is_running",
     "open_journal",
     "read_records",
+    "salvage",
+    "spelled",
 ]

@@ -36,6 +36,8 @@ INSERT = f"INSERT INTO records ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 SELECT = (
     f"SELECT {_COLUMNS} FROM records WHERE seq > ? AND (? IS NULL OR agent_id = ?) ORDER BY seq"
 )
+SELECT_SOME = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT ?"
+SELECT_ONE = f"SELECT {_COLUMNS} FROM records WHERE seq = ?"
 
 Row = tuple[int, float, str, int, str, int, bytes, bytes]
 # An entry that waits: when it happened, what, and the event's JSON.
@@ -69,13 +71,25 @@ def _digest(head: tuple[Any, ...], body: bytes) -> bytes:
     return hashlib.blake2b(repr(head).encode() + body, digest_size=16).digest()
 
 
+def is_whole(row: Row) -> bool:
+    """Whether the row is as it was written."""
+    body, digest = row[6:]
+    return isinstance(body, bytes) and _digest(row[:6], body) == digest
+
+
+def text_of(row: Row) -> bytes:
+    """The event's JSON, as it was written. Raises ``zlib.error``."""
+    packed, body = row[5:7]
+    return zlib.decompress(body) if packed else body
+
+
 def decode(path: Path, row: Row, last: int) -> Record:
     """The record of a row that was read after record ``last``. Raises `JournalError`."""
-    seq, ts, agent_id, turn, event, packed, body, digest = row
-    if not isinstance(body, bytes) or _digest(row[:6], body) != digest:
+    seq, ts, agent_id, turn, event = row[:5]
+    if not is_whole(row):
         raise JournalError(damaged(path, last, f"record {seq} is not as it was written"))
     try:
-        fact = from_json(zlib.decompress(body) if packed else body)
+        fact = from_json(text_of(row))
     except (ValueError, zlib.error):  # pydantic's ValidationError is a ValueError
         raise JournalError(
             f"the journal {path} holds a {event} record ({seq}) that this version of Outrider does "
