@@ -12,6 +12,7 @@ from workspace.errors import (
     NotText,
     OutOfRange,
     Refused,
+    ShellRefused,
     Unavailable,
     WorkspaceError,
     WrongKind,
@@ -21,6 +22,7 @@ from workspace.media import blocks as media_blocks
 from workspace.memory import MEMORY_FILE, Memory, read_memory
 from workspace.pages import Page, page
 from workspace.remember import MEMORY_TOOLS, MemoryTools
+from workspace.shell import Bounds, Job, Ran, Shell, seconds_for, why_no_sandbox
 from workspace.store import ResultStore, StoredFile
 from workspace.tools import READ_ONLY, FileTools
 
@@ -31,10 +33,12 @@ __all__ = [
     "Access",
     "BadEntry",
     "BadPattern",
+    "Bounds",
     "Conflict",
     "Denied",
     "EditFailed",
     "FileTools",
+    "Job",
     "Memory",
     "MemoryEntry",
     "MemoryTools",
@@ -42,9 +46,12 @@ __all__ = [
     "NotText",
     "OutOfRange",
     "Page",
+    "Ran",
     "Refused",
     "ResultStore",
     "Rule",
+    "Shell",
+    "ShellRefused",
     "StoredFile",
     "Unavailable",
     "WorkspaceError",
@@ -53,4 +60,6 @@ __all__ = [
     "page",
     "project_instructions",
     "read_memory",
+    "seconds_for",
+    "why_no_sandbox",
 ]

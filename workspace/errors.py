@@ -13,6 +13,7 @@
     ├── EditFailed      `old_string` does not name exactly one passage
     ├── BadEntry        an entry of the memory that is not there, or a text that cannot be one
     ├── BadPattern      a regular expression or glob that cannot be read
+    ├── ShellRefused    a command cannot be run, and why
     └── Unavailable     the operating system said no: permission, full disk, read-only
 """
 
@@ -99,6 +100,10 @@ class BadPattern(WorkspaceError):
     def __init__(self, pattern: str, reason: str, column: int) -> None:
         super().__init__(f"bad pattern {quoted(pattern)}: {reason} (column {column})")
         self.column = column
+
+
+class ShellRefused(WorkspaceError):
+    """A command cannot be run as it is, or not at all; nothing was run."""
 
 
 class Unavailable(WorkspaceError):

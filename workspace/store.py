@@ -81,6 +81,26 @@ class ResultStore:
 
         return await anyio.to_thread.run_sync(write)
 
+    def begin(self, hint: str) -> tuple[str, int]:
+        """A new empty file, for content that comes bit by bit: its path, and a descriptor to write
+        it, which the caller closes. Blocks.
+
+        Raises `WorkspaceError` if the store cannot be written.
+        """
+        with self._lock:
+            names = self._known()
+            name, descriptor = self._reserved(f"{_safe(hint)}.txt")
+            names[f"begun {name}"] = name
+        return joined((*self._folder, name)), descriptor
+
+    def remove(self, path: str) -> None:
+        """Take a file of this store away, if it is there: what is in it stands elsewhere. Blocks."""
+        parts = self._root.parse(path)
+        if parts[:-1] != self._folder:
+            raise NotFound(path)
+        with self._root.walk(parts, follow=False) as place, suppress(FileNotFoundError):
+            os.unlink(place.name, dir_fd=place.folder)
+
     async def read(self, path: str) -> str:
         """The text stored at `path`, exactly. Raises `NotFound` for what is not in this store, and
         `NotText` for bytes that are no text."""
@@ -105,23 +125,35 @@ class ResultStore:
         """The path and the hash of the content."""
         sha256 = hashlib.sha256(content).hexdigest()
         with self._lock:
-            if self._names is None:
-                self._names = self._stored()
-            name = self._names.get(sha256)
+            names = self._known()
+            name = names.get(sha256)
             if name is None or not self._is_whole(name, len(content)):
                 name = self._put(f"{_safe(hint)}{_safe_suffix(suffix)}", content)
-                self._names[sha256] = name
+                names[sha256] = name
         return joined((*self._folder, name)), sha256
 
+    def _known(self) -> dict[str, str]:
+        if self._names is None:
+            self._names = self._stored()
+        return self._names
+
     def _put(self, label: str, content: bytes) -> str:
+        name, descriptor = self._reserved(label)
+        os.close(descriptor)
+        with self._root.walk((*self._folder, name), follow=False) as place:
+            write_bytes(place, content)
+        return name
+
+    def _reserved(self, label: str) -> tuple[str, int]:
+        """A name that was free, now taken by an empty file, and a descriptor to write that file."""
         number = len(self._names or ())
         while True:
             number += 1
             name = f"{number:04d}-{label}"
             with self._root.walk((*self._folder, name), make=True, follow=False) as place:
-                if _reserve(place):
-                    write_bytes(place, content)
-                    return name
+                descriptor = _reserve(place)
+            if descriptor is not None:
+                return name, descriptor
 
     def _stored(self) -> dict[str, str]:
         """What an earlier session of this agent stored, by its hash."""
@@ -157,11 +189,10 @@ def _safe_suffix(suffix: str) -> str:
     return suffix if re.fullmatch(r"\.[a-z0-9]{1,8}", suffix) else ".bin"
 
 
-def _reserve(place: Place) -> bool:
-    """Whether the name was free; it is now taken by an empty file, to be replaced at once."""
+def _reserve(place: Place) -> int | None:
+    """A descriptor of the new file, if the name was free."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        os.close(os.open(place.name, flags, 0o666, dir_fd=place.folder))
+        return os.open(place.name, flags, 0o666, dir_fd=place.folder)
     except FileExistsError:
-        return False
-    return True
+        return None

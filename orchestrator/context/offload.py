@@ -48,6 +48,14 @@ def placeholder(path: str, text: str, reader: str) -> str:
     return _placeholder(path, text, reader, _PREVIEW_CHARS, "")
 
 
+def stored_placeholder(
+    path: str, chars: int, lines: int, head: str, tail: str, reader: str
+) -> str:
+    """`placeholder` for a text of which only ``head`` and ``tail`` are at hand: each either whole or
+    at least twice a preview long."""
+    return _assembled(path, chars, lines, head, tail, reader, _PREVIEW_CHARS, "")
+
+
 def old_placeholder(path: str, text: str, reader: str) -> str:
     """`placeholder` for what the agent has seen whole before: less of its ends, but the facts in it
     by name, since the agent may remember them."""
@@ -66,13 +74,20 @@ def terse_placeholder(path: str, text: str, reader: str) -> str:
 
 
 def _placeholder(path: str, text: str, reader: str, preview_chars: int, named: str) -> str:
-    first = _FIRST_LINE.format(path=path, chars=len(text), lines=line_count(text))
+    lines = line_count(text)
+    return _assembled(path, len(text), lines, text, text, reader, preview_chars, named)
+
+
+def _assembled(
+    path: str, chars: int, lines: int, head: str, tail: str, reader: str, most: int, named: str
+) -> str:
+    first = _FIRST_LINE.format(path=path, chars=chars, lines=lines)
     last = "\n".join(part for part in (named, _read_call(reader, path)) if part)
     room = PLACEHOLDER_CHARS - len(first) - len(last) - len("\nbegins: \n…\nends: \n")
-    preview = max(0, min(preview_chars, room // 2))
-    head = _one_line(text[: preview * 2])[:preview]
-    tail = _one_line(text[-preview * 2 :] if preview else "")[-preview:] if preview else ""
-    return f"{first}\nbegins: {head}\n…\nends: {tail}\n{last}"
+    preview = max(0, min(most, room // 2))
+    begins = _one_line(head[: preview * 2])[:preview]
+    ends = _one_line(tail[-preview * 2 :] if preview else "")[-preview:] if preview else ""
+    return f"{first}\nbegins: {begins}\n…\nends: {ends}\n{last}"
 
 
 def _read_call(reader: str, path: str) -> str:

@@ -1,0 +1,144 @@
+"""The `bash` tool: commands of one agent, with results that fit its context."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+from orchestrator.agent import Agent
+from orchestrator.context import offload
+from orchestrator.events import Offloaded
+from orchestrator.execution import current_call
+from workspace import Job, Ran, Shell, ShellRefused, seconds_for
+
+NAME = "bash"
+# Shorter is what anything takes that was started at all.
+_WORTH_TELLING_SECONDS = 5.0
+_SHOWN_CHARS = 80
+_OF_JOBS = re.compile(r"\s*(?:(jobs)|(wait|kill)\s+%(\d+))\s*")
+
+_ENDED = {
+    "timeout": "ended by its time-out; set timeout, or background=true",
+    "output": "ended: it printed more than can be kept",
+    "processes": "ended: too many processes",
+    "memory": "ended: too much memory",
+    "disk": "ended: its output could not be stored any more",
+}
+
+
+class Commands:
+    """What `bash` does for one agent. Its jobs end with `Shell.close`."""
+
+    def __init__(self, agent: Agent, shell: Shell) -> None:
+        self._agent = agent
+        self._shell = shell
+
+    async def bash(self, command: str, timeout: int | None = None, background: bool = False) -> str:
+        """Run a shell command in the workspace root. Each starts afresh there, with an empty /tmp.
+
+        Args:
+            timeout: Seconds, at most 600; 120 if not given, in the background none.
+            background: Return at once. Afterwards `jobs`, `wait %1` and `kill %1` are commands.
+        """
+        if asked := _OF_JOBS.fullmatch(command):
+            return await self._of_jobs(asked, timeout)
+        try:
+            seconds = self._within_deadline(seconds_for(timeout, background=background))
+        except ValueError as error:
+            raise ShellRefused(str(error)) from None
+        if background:
+            return _started(await self._shell.start(command, seconds))
+        with self._agent.patient():
+            return await self._told(await self._shell.run(command, seconds))
+
+    def _within_deadline(self, seconds: float | None) -> float | None:
+        left = self._agent.seconds_left()
+        if left is None or seconds is None:
+            return seconds
+        return max(0.0, min(seconds, left))
+
+    async def _of_jobs(self, asked: re.Match[str], timeout: int | None) -> str:
+        jobs = self._shell.jobs
+        if asked[1]:
+            return "\n".join(map(_line, jobs.values())) or "[no command is in the background]"
+        job = jobs.get(int(asked[3]))
+        if job is None:
+            raise ShellRefused(f"no job %{asked[3]}; `jobs` lists them")
+        if asked[2] == "kill":
+            await self._shell.stop(job)
+            return _line(job)
+        return await self._waited(job, timeout)
+
+    async def _waited(self, job: Job, timeout: int | None) -> str:
+        import anyio
+
+        try:
+            seconds = self._within_deadline(seconds_for(timeout, background=False))
+        except ValueError as error:
+            raise ShellRefused(str(error)) from None
+        with self._agent.patient(), anyio.move_on_after(seconds):
+            await job.done.wait()
+        return _line(job) if job.ran is None else await self._told(job.ran)
+
+    async def _told(self, ran: Ran) -> str:
+        """The result as the model gets it: the output, or where it is, and how the command ended."""
+        ending = f"[{' · '.join(_facts(ran))}]"
+        output, reader = ran.output, self._agent.state.spec.reader
+        limit = self._agent.state.settings.offload_at
+        if reader is None or limit is None or output.chars + len(ending) < limit:
+            text = await self._shell.text(output)
+            await self._shell.forget(output)
+            return f"{text}{_break(text)}{ending}"
+        await self._agent.record(
+            Offloaded(
+                tool=NAME,
+                tool_use_id=current_call.get().tool_use_id,
+                chars=output.chars,
+                path=output.path,
+                reason="birth",
+            )
+        )
+        stub = offload.stored_placeholder(
+            output.path, output.chars, output.lines, output.head, output.tail, reader
+        )
+        return f"{stub}\n{ending}"
+
+
+def bash_of(agent: Agent, shell: Shell) -> Callable[..., Awaitable[str]]:
+    """The function that becomes the tool."""
+    return Commands(agent, shell).bash
+
+
+def _facts(ran: Ran) -> list[str]:
+    facts = [f"exit code {ran.code}"]
+    if ran.why is not None:
+        facts = [_ENDED[ran.why]]
+    if ran.seconds >= _WORTH_TELLING_SECONDS or ran.why is not None:
+        facts.append(f"{ran.seconds:.0f} s")
+    if not ran.output.chars:
+        facts.append("no output")
+    return [*facts, *ran.hints]
+
+
+def _break(text: str) -> str:
+    return "\n" if text and not text.endswith("\n") else ""
+
+
+def _started(job: Job) -> str:
+    return (
+        f"[%{job.number} started · output so far: {job.path} · commands: jobs, wait %{job.number}, "
+        f"kill %{job.number}]"
+    )
+
+
+def _line(job: Job) -> str:
+    shown = " ".join(job.command.split())[:_SHOWN_CHARS]
+    return f"[%{job.number} {_state(job)} · output: {job.path} · {shown}]"
+
+
+def _state(job: Job) -> str:
+    if job.failure is not None:
+        return f"not run: {job.failure}"
+    if job.ran is not None:
+        return " · ".join(_facts(job.ran))
+    return "ended by kill" if job.done.is_set() else f"running for {job.seconds:.0f} s"

@@ -1,0 +1,144 @@
+"""What is there on this machine for a sandbox to show: system folders, programs, a shell."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from workspace.access import PRIVATE, Access
+from workspace.errors import ShellRefused
+from workspace.shell.environment import scrubbed
+from workspace.shell.masks import masks
+from workspace.shell.sandbox import Mount, View
+
+# Programs and what they read. What is in none of these, nor a home of tools, is not there at all.
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
+    *("/nix/store", "/gnu/store"),
+)
+# They need no secrecy from other users: as root a command could read them.
+_SECRETS = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"),
+    *("/etc/sudoers.d", "/etc/ssl/private", "/etc/ssh", "/etc/krb5.keytab", "/etc/wireguard"),
+    *("/etc/NetworkManager/system-connections", "/etc/kubernetes", "/etc/docker"),
+)
+# Where names are looked up, if /etc only points there.
+_RESOLVER = "/run/systemd/resolve"
+# Tools that people install for themselves, in their home folder. None of them keeps keys.
+_TOOLS = (
+    *(".pyenv", ".nvm", ".rustup", ".cargo/bin", ".asdf", ".rbenv", ".volta", ".deno", ".bun"),
+    *(".sdkman", ".local/bin", ".local/lib", ".local/share/mise", ".local/share/uv", "go/bin"),
+    *(".local/share/pnpm", "miniconda3", "anaconda3", "miniforge3"),
+)
+
+
+def view_of(
+    root: Path, access: Access, environ: Mapping[str, str], *, network: bool
+) -> tuple[View, int]:
+    """What a command in `root` sees, and how many names in it the rules hide. Blocks.
+
+    Raises `ShellRefused` where that cannot be kept.
+    """
+    place = str(root)
+    environment = scrubbed(environ, network=network)
+    home = os.path.realpath(environment["HOME"])
+    _check(place, home)
+    is_read_only, mounts = masks(place, access)
+    links, system = _system(network)
+    view = View(
+        root=place,
+        home=home,
+        system=system,
+        links=links,
+        secrets=list(_secrets(_SECRETS)),
+        tools=_tools(home, environment["PATH"].split(":"), place),
+        readable=sorted(_readable(root, access)),
+        mounts=mounts,
+        is_read_only=is_read_only,
+        network=network,
+        environment=environment,
+    )
+    return view, sum(mount.kind.startswith("hidden") for mount in mounts)
+
+
+def shell_program() -> str:
+    """The shell that commands are for. Raises `ShellRefused` where there is none."""
+    found = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("sh")
+    if found is None:
+        raise ShellRefused("there is no shell here: install bash")
+    return found
+
+
+def _check(root: str, home: str) -> None:
+    if root == "/":
+        raise ShellRefused("the workspace is the whole file system: choose a folder with --root")
+    if os.path.islink(f"{root}/{PRIVATE}"):
+        raise ShellRefused(f"{PRIVATE} is a symbolic link, which a sandbox cannot guard: move it")
+    for taken in ("/proc", "/dev", "/sys"):
+        if root.startswith(f"{taken}/") or home == taken:
+            raise ShellRefused(f"{taken} is no place for a workspace or a home folder")
+
+
+def _system(network: bool) -> tuple[list[tuple[str, str]], list[str]]:
+    links, folders = [], []
+    for path in (*_SYSTEM, _RESOLVER) if network else _SYSTEM:
+        if os.path.islink(path):
+            links.append((os.readlink(path), path))
+        elif os.path.isdir(path):
+            folders.append(path)
+    return links, folders
+
+
+def _secrets(paths: Iterable[str]) -> Iterator[Mount]:
+    for path in paths:
+        if os.path.isdir(path):
+            yield Mount("hidden_folder", path)
+        elif os.path.exists(path):
+            yield Mount("hidden_file", path)
+
+
+def _tools(home: str, path: Iterable[str], root: str) -> list[str]:
+    """Folders of programs outside the system's, without those that would show more than programs."""
+    wanted = [f"{home}/{name}" for name in _TOOLS]
+    for folder in path:
+        real = os.path.realpath(folder)
+        wanted += [folder, real, *_environment_of(real)]
+    shown: list[str] = []
+    for folder in dict.fromkeys(wanted):
+        if _is_shown(folder, home, root) and not _is_below(folder, (*_SYSTEM, *shown)):
+            shown.append(folder)
+    return shown
+
+
+def _environment_of(folder: str) -> Iterator[str]:
+    """A Python environment, and the Python that it was made from."""
+    parent = os.path.dirname(folder)
+    try:
+        text = Path(parent, "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    yield parent
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if name.strip() == "home":
+            yield os.path.dirname(os.path.realpath(value.strip()))
+
+
+def _is_shown(folder: str, home: str, root: str) -> bool:
+    if not os.path.isabs(folder) or not os.path.isdir(folder):
+        return False
+    # A folder that holds the home or the workspace holds more than programs.
+    around = any(_is_below(path, (folder,)) for path in (home, root, "/tmp"))
+    return not around and not _is_below(folder, (root, "/proc", "/dev"))
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _readable(root: Path, access: Access) -> Iterator[str]:
+    """What the agent may read of Outrider's own folder, as far as it is there."""
+    for prefix in access.readable_private():
+        path = root / prefix.strip("/")
+        if path.exists() and not path.is_symlink():
+            yield str(path)
