@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
+import anyio
+
 from orchestrator.agent import Agent
 from orchestrator.context import offload
 from orchestrator.events import Offloaded
@@ -33,7 +35,12 @@ class Commands:
         self._agent = agent
         self._shell = shell
 
-    async def bash(self, command: str, timeout: int | None = None, background: bool = False) -> str:
+    async def bash(
+        self,
+        command: str,
+        timeout: int | None = None,  # noqa: ASYNC109
+        background: bool = False,
+    ) -> str:
         """Run a shell command in the workspace root. Each starts afresh there, with an empty /tmp.
 
         Args:
@@ -49,7 +56,7 @@ class Commands:
         if background:
             return _started(await self._shell.start(command, seconds))
         with self._agent.patient():
-            return await self._told(await self._shell.run(command, seconds))
+            return await self._told(await self._shell.run(command, seconds), keep=False)
 
     def _within_deadline(self, seconds: float | None) -> float | None:
         left = self._agent.seconds_left()
@@ -57,7 +64,7 @@ class Commands:
             return seconds
         return max(0.0, min(seconds, left))
 
-    async def _of_jobs(self, asked: re.Match[str], timeout: int | None) -> str:
+    async def _of_jobs(self, asked: re.Match[str], given: int | None) -> str:
         jobs = self._shell.jobs
         if asked[1]:
             return "\n".join(map(_line, jobs.values())) or "[no command is in the background]"
@@ -67,27 +74,27 @@ class Commands:
         if asked[2] == "kill":
             await self._shell.stop(job)
             return _line(job)
-        return await self._waited(job, timeout)
+        return await self._waited(job, given)
 
-    async def _waited(self, job: Job, timeout: int | None) -> str:
-        import anyio
-
+    async def _waited(self, job: Job, given: int | None) -> str:
         try:
-            seconds = self._within_deadline(seconds_for(timeout, background=False))
+            seconds = self._within_deadline(seconds_for(given, background=False))
         except ValueError as error:
             raise ShellRefused(str(error)) from None
         with self._agent.patient(), anyio.move_on_after(seconds):
             await job.done.wait()
-        return _line(job) if job.ran is None else await self._told(job.ran)
+        return _line(job) if job.ran is None else await self._told(job.ran, keep=True)
 
-    async def _told(self, ran: Ran) -> str:
-        """The result as the model gets it: the output, or where it is, and how the command ended."""
+    async def _told(self, ran: Ran, *, keep: bool) -> str:
+        """The result as the model gets it: the output, or where it is, and how the command ended.
+        ``keep``: the file of an output that is told whole stays, since the model knows of it."""
         ending = f"[{' · '.join(_facts(ran))}]"
         output, reader = ran.output, self._agent.state.spec.reader
         limit = self._agent.state.settings.offload_at
         if reader is None or limit is None or output.chars + len(ending) < limit:
             text = await self._shell.text(output)
-            await self._shell.forget(output)
+            if not keep:
+                await self._shell.forget(output)
             return f"{text}{_break(text)}{ending}"
         await self._agent.record(
             Offloaded(

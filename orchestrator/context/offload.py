@@ -48,9 +48,7 @@ def placeholder(path: str, text: str, reader: str) -> str:
     return _placeholder(path, text, reader, _PREVIEW_CHARS, "")
 
 
-def stored_placeholder(
-    path: str, chars: int, lines: int, head: str, tail: str, reader: str
-) -> str:
+def stored_placeholder(path: str, chars: int, lines: int, head: str, tail: str, reader: str) -> str:
     """`placeholder` for a text of which only ``head`` and ``tail`` are at hand: each either whole or
     at least twice a preview long."""
     return _assembled(path, chars, lines, head, tail, reader, _PREVIEW_CHARS, "")

@@ -20,7 +20,7 @@ from workspace.shell.environment import scrubbed
 from workspace.shell.hints import Refusals, hints
 from workspace.shell.output import Output, Sink
 from workspace.shell.probe import check_sandbox
-from workspace.shell.process import Ending, Plan, Why, carry_out
+from workspace.shell.process import Plan, Why, carry_out
 from workspace.shell.sandbox import arguments, beginning
 from workspace.store import ResultStore
 
@@ -102,7 +102,12 @@ class Shell:
         prints cannot be stored.
         """
         plan, can, sink = await anyio.to_thread.run_sync(self._ready, command)
-        return await self._run(command, plan, can, sink, seconds)
+        try:
+            return await self._run(command, plan, can, sink, seconds)
+        except BaseException:
+            with anyio.CancelScope(shield=True):  # nobody will ever hear of it
+                await anyio.to_thread.run_sync(self._store.remove, sink.path)
+            raise
 
     async def start(self, command: str, seconds: float | None) -> Job:
         """Run `command` in the background. Raises as `run` does."""
@@ -138,7 +143,6 @@ class Shell:
     async def _run(
         self, command: str, plan: Plan, can: Refusals, sink: Sink, seconds: float | None
     ) -> Ran:
-        ending: Ending | None = None
         try:
             ending = await carry_out(plan, sink, seconds, self._bounds, self._memory)
         except OSError as error:
@@ -146,10 +150,7 @@ class Shell:
         finally:
             with anyio.CancelScope(shield=True):
                 output = await anyio.to_thread.run_sync(sink.close)
-                if ending is None:
-                    await self.forget(output)
         if self._has_sandbox and ending.code == 1 and output.head.startswith(_SETUP_FAILED):
-            await self.forget(output)
             raise ShellRefused(f"the sandbox cannot be made: {output.head.strip()}")
         found = hints(output.tail, ending.code, can) if self._has_sandbox else []
         return Ran(command, output, ending.code, ending.seconds, ending.why, tuple(found))

@@ -1,0 +1,376 @@
+"""Escape attempts: each is first shown to succeed without the guard, then to fail with it; as root
+and as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.shells import OWN, SECRET, SIBLING, Ground, ground, needs_sandbox
+from workspace import Access, Bounds, Rule
+
+pytestmark = [pytest.mark.anyio, needs_sandbox]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"  # what the sandbox allows does not depend on it; test_shell_commands has both
+
+
+@pytest.fixture(params=["root", "ordinary"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+    with ground(request.param, monkeypatch) as found:
+        yield found
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A command, and how one sees that it got through: by what it printed, and what is on disk."""
+
+    name: str
+    command: str
+    got_through: Callable[[str, Ground], bool]
+
+
+def printed(text: str) -> Callable[[str, Ground], bool]:
+    return lambda output, place: text in output
+
+
+def changed(path: str, before: str | None = "as it was\n") -> Callable[[str, Ground], bool]:
+    def look(output: str, place: Ground) -> bool:
+        file = place.root / path
+        return (file.read_text() if file.exists() else None) != before
+
+    return look
+
+
+RACE = """
+mkdir -p door; echo harmless > door/secret.txt
+( for i in $(seq 25); do rm -rf door; ln -s ../outside door; rm -f door; mkdir door; done ) &
+for i in $(seq 25); do cat door/secret.txt 2>/dev/null; done; wait
+ln -sfn ../outside way; cat way/secret.txt
+"""
+
+ATTEMPTS = (
+    Attempt("dotdot", "cat ../outside/secret.txt", printed("outside-secret")),
+    Attempt("absolute path", 'cat "$PWD"/../outside/secret.txt', printed("outside-secret")),
+    Attempt("symbolic link", "ln -s ../outside way; cat way/secret.txt", printed("outside-secret")),
+    Attempt("symlink race", RACE, printed("outside-secret")),
+    Attempt(
+        "write outside",
+        "echo planted > ../outside/new.txt",
+        lambda output, place: (place.outside / "new.txt").exists(),
+    ),
+    Attempt(
+        "journal",
+        f"echo x >> {Path(OWN).parents[1]}/journal.db",
+        changed(".outrider/runs/R/journal.db"),
+    ),
+    Attempt(
+        "definition",
+        "echo x > .outrider/agents/reviewer.md",
+        changed(".outrider/agents/reviewer.md"),
+    ),
+    Attempt(
+        "new definition",
+        "echo x > .outrider/agents/evil.md",
+        changed(".outrider/agents/evil.md", None),
+    ),
+    Attempt(
+        "configuration",
+        "echo 'base_url = \"http://evil\"' > .outrider/config.toml",
+        changed(".outrider/config.toml", 'model = "rehearsal"\n'),
+    ),
+    Attempt(
+        "own results",
+        f"echo x > {OWN}/results/0001-own.txt",
+        changed(f"{OWN}/results/0001-own.txt", "own result\n"),
+    ),
+    Attempt(
+        "moving the folder away",
+        "mv .outrider elsewhere && cp -r elsewhere .outrider && echo x > .outrider/config.toml",
+        changed(".outrider/config.toml", 'model = "rehearsal"\n'),
+    ),
+    Attempt("deleting the folder", "rm -rf .outrider", changed(".outrider/runs/R/journal.db")),
+    Attempt("sibling's results", f"cat {SIBLING}/results/*", printed("sibling's result")),
+    Attempt("sibling's names", "ls -R .outrider", printed("0001-sibling.txt")),
+    Attempt(
+        "child's history",
+        "cat .outrider/runs/R/agents/child/history.md",
+        printed("child's history"),
+    ),
+)
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
+async def test_an_attempt_on_files_succeeds_without_the_guard_and_fails_with_it(
+    place: Ground, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with place.shell() as shell:
+        ran = await shell.run(attempt.command, 30)
+        assert not attempt.got_through(await shell.text(ran.output), place)
+    assert attempt.got_through(place.plainly(attempt.command), place)
+
+
+async def test_an_agent_sees_its_own_results_and_its_childrens(place: Ground) -> None:
+    """L8: and the workspace at its real path, which it can write."""
+    async with place.shell() as shell:
+        ran = await shell.run(
+            "cat .outrider/runs/R/agents/own/results/0001-own.txt "
+            ".outrider/runs/R/agents/child/results/*; pwd; echo new > made.txt",
+            30,
+        )
+        text = await shell.text(ran.output)
+    assert "own result\nchild's result\n" in text
+    assert str(place.root) in text
+    assert (place.root / "made.txt").read_text() == "new\n"
+
+
+# ── rules about paths ──
+
+RULES = Access(
+    deny_read=(Rule(".env"), Rule("/conf/keys/id"), Rule("vault/")),
+    deny_write=(Rule("/locked/**"),),
+)
+
+PASSED_BY_RULES = (
+    Attempt("a denied file", "cat .env", printed("denied-secret")),
+    Attempt("through a link", "ln -s .env plain; cat plain", printed("denied-secret")),
+    Attempt("through a hard link", "ln .env hard; cat hard", printed("denied-secret")),
+    Attempt("copied", "cp .env copy; cat copy", printed("denied-secret")),
+    Attempt("renamed", "mv .env plain && cat plain", printed("denied-secret")),
+    Attempt("a write", "echo x > locked/rules.txt", changed("locked/rules.txt")),
+    Attempt("a new file", "echo x > locked/new.txt", changed("locked/new.txt", None)),
+    Attempt("a delete", "rm -rf locked", changed("locked/rules.txt")),
+    Attempt("overwriting", "echo x > .env", changed(".env", "KEY=denied-secret\n")),
+)
+
+
+@pytest.mark.parametrize("attempt", PASSED_BY_RULES, ids=lambda attempt: attempt.name)
+async def test_deny_rules_hold_for_commands_too(place: Ground, attempt: Attempt) -> None:
+    async with place.shell(RULES) as shell:
+        ran = await shell.run(attempt.command, 30)
+        assert not attempt.got_through(await shell.text(ran.output), place)
+    assert attempt.got_through(place.plainly(attempt.command), place)
+
+
+async def test_a_folder_cannot_be_renamed_to_pass_a_rule_in_the_next_command(place: Ground) -> None:
+    renaming, reading = "mv conf other", "cat other/keys/id"
+    async with place.shell(RULES) as shell:
+        await shell.run(renaming, 30)
+        ran = await shell.run(reading, 30)
+        assert "denied-secret" not in await shell.text(ran.output)
+        writing = await shell.run("touch conf/new conf/keys/new; ls conf conf/keys", 30)
+        assert (await shell.text(writing.output)).count("new") == 2
+    assert "denied-secret" in place.plainly(f"{renaming}; {reading}")
+
+
+async def test_what_a_rule_hides_says_so(place: Ground) -> None:
+    async with place.shell(RULES) as shell:
+        hidden = await shell.run("cat .env", 30)
+        locked = await shell.run("touch locked/x", 30)
+    assert hidden.hints == ("what a read(…) rule denies cannot be opened here",)
+    assert len(locked.hints) == 1
+    assert "write(…) rule denies" in locked.hints[0]
+
+
+# ── secrets, processes of others, network ──
+
+
+@pytest.fixture
+def neighbour(place: Ground) -> Iterator[int]:
+    """A process of the same user that has a secret in its environment."""
+    process = subprocess.Popen(
+        [*place.become, "sleep", "300"], env={**os.environ, "NEIGHBOUR_KEY": SECRET}
+    )
+    try:
+        while b"sleep" not in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:6]:
+            time.sleep(0.01)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_secrets_of_the_environment_are_not_there(
+    place: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+    monkeypatch.setenv("SOME_PASSWORD", SECRET)
+    look = "env; cat /proc/self/environ /proc/1/environ 2>/dev/null | tr '\\0' '\\n'"
+    async with place.shell(network=True) as shell:
+        ran = await shell.run(look, 30)
+        text = await shell.text(ran.output)
+    assert SECRET not in text
+    assert "PATH=" in text
+    assert SECRET in place.plainly(look)
+
+
+async def test_other_processes_cannot_be_looked_into(place: Ground, neighbour: int) -> None:
+    looks = (
+        "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep ^NEIGHBOUR_KEY",
+        f"cat /proc/{neighbour}/root{place.outside}/secret.txt",
+    )
+    for look in looks:
+        async with place.shell() as shell:
+            ran = await shell.run(look, 30)
+            text = await shell.text(ran.output)
+        got = place.plainly(look)
+        assert (SECRET in got) or ("outside-secret" in got)
+        assert SECRET not in text
+        assert "outside-secret" not in text
+
+
+async def test_other_processes_cannot_be_ended(place: Ground, neighbour: int) -> None:
+    async with place.shell() as shell:
+        await shell.run(f"kill -9 {neighbour}; kill -9 -1", 30)
+    os.kill(neighbour, 0)
+    assert _state(neighbour) == "S"
+    place.plainly(f"kill -9 {neighbour}")
+    assert _until(lambda: _state(neighbour) != "S")
+
+
+@pytest.fixture
+def server() -> Iterator[int]:
+    """A port of this machine that answers ``hello``."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=partial(_answer, listening), daemon=True)
+        thread.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def _answer(listening: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return
+        with connection:
+            connection.sendall(b"hello\n")
+
+
+async def test_the_network_is_off_unless_it_is_allowed(place: Ground, server: int) -> None:
+    connect = f"timeout 5 cat < /dev/tcp/127.0.0.1/{server}"
+    async with place.shell() as shell:
+        ran = await shell.run(connect, 30)
+        assert "hello" not in await shell.text(ran.output)
+        named = await shell.run("getent hosts example.org || echo could not resolve; exit 1", 30)
+    async with place.shell(network=True) as shell:
+        allowed = await shell.run(connect, 30)
+        assert "hello" in await shell.text(allowed.output)
+    assert "hello" in place.plainly(connect)
+    assert "--network" in named.hints[0]
+
+
+# ── bounds ──
+
+
+async def test_processes_are_bounded(place: Ground) -> None:
+    # Not bash: it waits long before it gives up starting a process.
+    start = "sh -c 'for i in $(seq 300); do sleep 20 & done; sleep 20'"
+    counted = "for i in $(seq 300); do sleep 60 & done; jobs -r | wc -l; kill $(jobs -p)"
+    async with place.shell(bounds=Bounds(processes=60)) as shell:
+        ran = await shell.run(start, 30)
+        text = await shell.text(ran.output)
+    # The kernel refuses to start more, or the command is ended.
+    assert "fork" in text or ran.why == "processes"
+    assert ran.seconds < 20
+    assert "300" in place.plainly(counted)
+
+
+async def test_a_single_process_cannot_have_more_memory_than_the_bound(place: Ground) -> None:
+    take = "head -c 300000000 /dev/zero | tail | wc -c"
+    async with place.shell(bounds=Bounds(memory=100_000_000)) as shell:
+        ran = await shell.run(take, 30)
+        text = await shell.text(ran.output)
+    assert "300000000" not in text
+    assert ran.why == "memory" or "memory" in text
+    assert "300000000" in place.plainly(take)
+
+
+async def test_processes_together_cannot_have_more_memory_than_the_bound(place: Ground) -> None:
+    """Each of them within it, and none of them ends by itself."""
+    take = "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 20) & done; wait"
+    async with place.shell(bounds=Bounds(memory=150_000_000)) as shell:
+        ran = await shell.run(take, 40)
+    assert ran.why == "memory"
+
+
+async def test_a_process_that_left_the_session_is_ended_too(place: Ground) -> None:
+    length = f"{300 + os.getpid() % 1000}.{time.monotonic_ns() % 1_000_000}"
+    leave = f"setsid sleep {length} & (setsid setsid sleep {length} &) ; echo started"
+    async with place.shell() as shell:
+        ran = await shell.run(leave, 30)
+        assert "started" in await shell.text(ran.output)
+        assert not _running(length)
+    # The output is left behind: it would hold the pipe open.
+    place.plainly(f"({leave}) >/dev/null 2>&1")
+    assert _until(lambda: len(_running(length)) == 2)
+    for pid in _running(length):
+        os.kill(pid, 9)
+
+
+async def test_nothing_can_be_mounted_or_unmounted(place: Ground) -> None:
+    """A namespace of one's own brings every capability with it, unless they are dropped."""
+    attempts = (
+        "umount .outrider",
+        "mount -o remount,rw .outrider",
+        "mount -t tmpfs none /tmp",
+        "unshare --user --map-root-user --mount true",
+        "nsenter --target 1 --mount true",
+        "mknod device b 1 1",
+        "echo 1 > /proc/sys/kernel/pid_max",
+        "touch /usr/bin/planted",
+        "touch /planted",
+        "cat /etc/shadow",
+    )
+    script = "; ".join(f"({attempt}) 2>/dev/null && echo passed: {attempt}" for attempt in attempts)
+    async with place.shell() as shell:
+        ran = await shell.run(script, 30)
+        assert await shell.text(ran.output) == ""
+
+
+async def test_a_command_that_will_not_end_is_ended(place: Ground) -> None:
+    async with place.shell() as shell:
+        with anyio.fail_after(30):
+            ran = await shell.run("trap '' TERM INT HUP; echo on; while :; do sleep 1; done", 0.5)
+        assert (await shell.text(ran.output), ran.why) == ("on\n", "timeout")
+
+
+def _running(length: str) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", length.encode()]:
+                found.append(int(name))
+    return found
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "gone"
+
+
+def _until(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return holds()
