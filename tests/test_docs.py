@@ -54,7 +54,7 @@ def command_lines() -> list[str]:
 def test_every_command_that_is_shown_exists_with_its_options(line: str) -> None:
     words = line[re.search(r"\boutrider [a-z]", line).start() :].split("#")[0].split()  # type: ignore[union-attr]
     command = [w for w in words[1:3] if re.fullmatch(r"[a-z]+", w) and w != "latest"]
-    has_subcommand = command[0] in ("agents", "config", "runs")
+    has_subcommand = command[0] in ("agents", "config", "memory", "runs")
     asked = [sys.executable, "-m", "orchestrator", *command[: 1 + has_subcommand], "--help"]
     shown = subprocess.run(asked, capture_output=True, text=True, check=False)
     if shown.returncode:

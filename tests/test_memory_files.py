@@ -13,7 +13,7 @@ import pytest
 import sniffio
 
 from workspace import BadEntry, Memory, MemoryEntry, MemoryTools, Refused, WorkspaceError
-from workspace.text import MOST_CHARS
+from workspace.text import SNAPSHOT_CHARS
 
 TODAY = date(2026, 11, 30)
 Written = list[tuple[str, str]]
@@ -264,7 +264,7 @@ def test_m3_a_memory_over_its_limit_leaves_out_the_oldest_entries_and_says_so(
     before = file_of(tmp_path).read_bytes()
     shown = memory.snapshot()
     total = len(before)
-    assert len(shown) < MOST_CHARS + 150
+    assert len(shown) < SNAPSHOT_CHARS + 150
     assert shown.startswith("# By hand\n\nRead this.\n- fact ")
     left = shown.count("- fact ")
     assert 80 < left < 120

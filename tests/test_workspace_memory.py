@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workspace import project_instructions, read_memory
-from workspace.text import MOST_CHARS
+from workspace.text import SNAPSHOT_CHARS
 
 
 def test_missing_files_are_empty_text(tmp_path: Path) -> None:
@@ -24,10 +24,10 @@ def test_a_memory_file_over_its_limit_is_cut_visibly(tmp_path: Path) -> None:
     """M3: never silently; exactly at the limit it is whole."""
     (tmp_path / ".outrider").mkdir()
     file = tmp_path / ".outrider" / "MEMORY.md"
-    file.write_text("x" * MOST_CHARS)
-    assert read_memory(tmp_path) == "x" * MOST_CHARS
-    file.write_text("x" * (MOST_CHARS + 1))
-    assert read_memory(tmp_path) == "x" * MOST_CHARS + (
+    file.write_text("x" * SNAPSHOT_CHARS)
+    assert read_memory(tmp_path) == "x" * SNAPSHOT_CHARS
+    file.write_text("x" * (SNAPSHOT_CHARS + 1))
+    assert read_memory(tmp_path) == "x" * SNAPSHOT_CHARS + (
         "\n[cut: the first 10,000 of 10,001 characters of .outrider/MEMORY.md]\n"
     )
 
@@ -72,5 +72,5 @@ def test_instructions_that_lead_outside_are_named_not_read(tmp_path: Path) -> No
 def test_long_instructions_are_cut_visibly(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("x" * 20_000)
     text = project_instructions(tmp_path)
-    assert len(text) < MOST_CHARS + 200
+    assert len(text) < SNAPSHOT_CHARS + 200
     assert "[cut: the first 10,000 of 20,000 characters of AGENTS.md]" in text

@@ -1,7 +1,7 @@
 """The files an agent works with: confined paths, file tools, the result store, the memory file."""
 
 from workspace.access import Access, Rule
-from workspace.entries import MemoryEntry
+from workspace.entries import MemoryEntry, duplicates
 from workspace.errors import (
     BadEntry,
     BadPattern,
@@ -24,12 +24,14 @@ from workspace.pages import Page, page
 from workspace.remember import MEMORY_TOOLS, MemoryTools
 from workspace.shell import Bounds, Job, Ran, Shell, seconds_for, why_no_sandbox
 from workspace.store import ResultStore, StoredFile
+from workspace.text import SNAPSHOT_CHARS
 from workspace.tools import READ_ONLY, FileTools
 
 __all__ = [
     "MEMORY_FILE",
     "MEMORY_TOOLS",
     "READ_ONLY",
+    "SNAPSHOT_CHARS",
     "Access",
     "BadEntry",
     "BadPattern",
@@ -56,6 +58,7 @@ __all__ = [
     "Unavailable",
     "WorkspaceError",
     "WrongKind",
+    "duplicates",
     "media_blocks",
     "page",
     "project_instructions",

@@ -17,7 +17,7 @@ from workspace.atomic import read_bytes, write_bytes
 from workspace.entries import MemoryEntry
 from workspace.errors import NotFound, Unavailable, WorkspaceError, from_os
 from workspace.paths import Root
-from workspace.text import MOST_CHARS, bounded
+from workspace.text import SNAPSHOT_CHARS, bounded
 from workspace.versions import versions_of
 
 MEMORY_FILE = ".outrider/MEMORY.md"
@@ -58,11 +58,11 @@ class Memory:
             return f"[not read: {error}]\n"
         # Foreign bytes become U+FFFD: better than leaving a person's notes out.
         text = data.decode("utf-8", "replace")
-        if len(text) <= MOST_CHARS:
+        if len(text) <= SNAPSHOT_CHARS:
             return text
-        left, gone = entries.within(data, MOST_CHARS)
+        left, gone = entries.within(data, SNAPSHOT_CHARS)
         shown = left.decode("utf-8", "replace")
-        if not gone or len(shown) > MOST_CHARS:
+        if not gone or len(shown) > SNAPSHOT_CHARS:
             return bounded(text, self.path)
         return f"{shown.rstrip()}\n[shortened: {_left_out(gone, shown, text, self.path)}]\n"
 

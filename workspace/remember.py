@@ -9,7 +9,7 @@ from anyio.to_thread import run_sync
 from workspace.entries import MemoryEntry
 from workspace.errors import BadEntry
 from workspace.memory import Memory
-from workspace.text import MOST_CHARS
+from workspace.text import SNAPSHOT_CHARS
 
 MEMORY_TOOLS = ("remember", "update_memory", "forget")
 """Names of the tools that write to the memory."""
@@ -73,9 +73,9 @@ class MemoryTools:
 
     async def _room(self) -> str:
         size = await run_sync(self._memory.size)
-        if size <= MOST_CHARS:
+        if size <= SNAPSHOT_CHARS:
             return ""
         return (
-            f" It has {size:,} characters now, of which a session is shown {MOST_CHARS:,}: the oldest "
+            f" It has {size:,} characters now, of which a session is shown {SNAPSHOT_CHARS:,}: the oldest "
             "entries are left out. Delete what is out of date."
         )

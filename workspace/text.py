@@ -2,7 +2,7 @@
 
 from workspace.errors import NotText
 
-MOST_CHARS = 10_000
+SNAPSHOT_CHARS = 10_000
 """The most characters of one file that go into a prompt; the rest is cut, visibly."""
 
 _SIGNATURES = (
@@ -53,7 +53,7 @@ def encode(path: str, text: str) -> bytes:
 
 def bounded(text: str, name: str) -> str:
     """`text`, or its beginning and a note that says what is missing and where it is."""
-    if len(text) <= MOST_CHARS:
+    if len(text) <= SNAPSHOT_CHARS:
         return text
-    note = f"\n[cut: the first {MOST_CHARS:,} of {len(text):,} characters of {name}]\n"
-    return text[:MOST_CHARS] + note
+    note = f"\n[cut: the first {SNAPSHOT_CHARS:,} of {len(text):,} characters of {name}]\n"
+    return text[:SNAPSHOT_CHARS] + note

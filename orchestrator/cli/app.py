@@ -15,6 +15,7 @@ from orchestrator.cli import (
     doctor,
     exits,
     log,
+    memory,
     replay,
     running,
     runs,
@@ -35,6 +36,7 @@ app.command("log")(log.log)
 app.command("audit")(audit.audit)
 app.command("replay")(replay.replay)
 app.add_typer(agents.app, name="agents")
+app.add_typer(memory.app, name="memory")
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)
 
