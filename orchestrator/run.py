@@ -74,7 +74,7 @@ async def run(
         limits: What the run may use.
         context: How contexts are kept small.
         permissions: What tools may touch.
-        memory: Whether ``.outrider/MEMORY.md`` and project instructions are shown.
+        memory: Whether agents have memories, their tools, and project instructions.
         run_id: A name for the run, instead of one made from the time.
         model_aliases: Names that definitions use for models, beyond the built-in ones.
         log_content: Whether the log also holds texts.

@@ -122,7 +122,7 @@ class Team:
         """The main agent, started."""
         options = self._options
         agent = self._make(MAIN_ID, options.main, parent=None, depth=0)
-        around = await run_sync(self._surroundings, "task" in agent.tools, options.main)
+        around = await run_sync(self._surroundings, agent, options.main)
         spec = compose.started(
             agent_id=MAIN_ID,
             parent_id=None,
@@ -217,7 +217,7 @@ class Team:
     ) -> AgentStarted:
         options = self._options
         model = self._model_of(definition, parent.state.spec.model)
-        around = await run_sync(self._surroundings, "task" in child.tools, definition)
+        around = await run_sync(self._surroundings, child, definition)
         return compose.started(
             agent_id=child.agent_id,
             parent_id=parent.agent_id,
@@ -355,21 +355,20 @@ class Team:
 
         return prefixes
 
-    def _surroundings(self, spawns: bool, definition: Definition) -> Surroundings:
+    def _surroundings(self, agent: Agent, definition: Definition) -> Surroundings:
         options = self._options
+        scope = self._memory_of(definition)
+        instructed = scope != "none" if definition.instructions is None else definition.instructions
         around = Surroundings(
             root=str(options.root),
             date=date.today().isoformat(),
-            listing=listing(self._spawnable(definition)) if spawns else "",
-        )
-        scope = self._memory_of(definition)
-        if scope == "none":
-            return around
-        return replace(
-            around,
+            listing=listing(self._spawnable(definition)) if "task" in agent.tools else "",
             memory=self._memories.snapshot(scope, definition.name),
-            instructions=project_instructions(options.root),
         )
+        if not (instructed and options.memory):
+            return around
+        access = agent.permissions.access(self._readable(agent))
+        return replace(around, instructions=project_instructions(options.root, access.check_read))
 
     def _memory_of(self, definition: Definition) -> Scope:
         options = self._options

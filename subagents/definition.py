@@ -38,7 +38,8 @@ class Definition:
     permissions: Mapping[str, Sequence[str]] | None = (
         None  # {"deny": ["read(secret/**)", …]}, about paths
     )
-    memory: bool | str | None = None
+    memory: bool | str | None = None  # the project's ("project"), its type's ("agent"), none
+    instructions: bool | None = None  # None: as it has a memory
     todos: bool | None = None
     effort: str | None = None
     returns: Mapping[str, JSON] | None = None  # a JSON schema, or fields with their types

@@ -6,8 +6,8 @@ from functools import lru_cache
 # Snake case is the one spelling inside; files use camelCase, kebab-case and snake_case.
 _OURS = """
     name description tools disallowed_tools model max_turns max_tokens max_seconds max_cost
-    conclusion_tokens offload_at compact_at can_spawn permissions memory todos effort
-    returns
+    conclusion_tokens offload_at compact_at can_spawn permissions memory
+    instructions todos effort returns
 """
 # Fields of the other tools: kept or translated, never worth a remark.
 _FOREIGN = """

@@ -67,7 +67,7 @@ def _switch(value: JSON) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _todos(entry: Entry, notes: Notes) -> Value:
+def _yes_or_no(entry: Entry, notes: Notes) -> Value:
     return _switch(entry.value)
 
 
@@ -149,7 +149,8 @@ class _Field(NamedTuple):
 _FIELDS: dict[str, _Field] = {
     "can_spawn": _Field(_can_spawn, "true, false or names"),
     "memory": _Field(_memory, "project, agent or none"),
-    "todos": _Field(_todos, "true or false"),
+    "instructions": _Field(_yes_or_no, "true or false"),
+    "todos": _Field(_yes_or_no, "true or false"),
     "effort": _Field(_effort, "low, medium, high, xhigh or max"),
     "returns": _Field(_returns, "a JSON Schema, or fields with types: {verdict: string}"),
 }

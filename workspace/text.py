@@ -51,9 +51,8 @@ def encode(path: str, text: str) -> bytes:
         ) from None
 
 
-def bounded(text: str, name: str) -> str:
+def bounded(text: str, name: str, most: int = SNAPSHOT_CHARS) -> str:
     """`text`, or its beginning and a note that says what is missing and where it is."""
-    if len(text) <= SNAPSHOT_CHARS:
+    if len(text) <= most:
         return text
-    note = f"\n[cut: the first {SNAPSHOT_CHARS:,} of {len(text):,} characters of {name}]\n"
-    return text[:SNAPSHOT_CHARS] + note
+    return f"{text[:most]}\n[cut: the first {most:,} of {len(text):,} characters of {name}]\n"

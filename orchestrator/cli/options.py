@@ -52,7 +52,7 @@ Memory = Annotated[
     typer.Option(
         "--memory/--no-memory",
         show_default=False,
-        help="Show the main agent the memory file and project instructions (default: yes).",
+        help="Memory, its tools and project instructions, for the agents that have them (default: yes).",
     ),
 ]
 CompactAt = Annotated[
