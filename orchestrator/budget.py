@@ -68,6 +68,11 @@ class Budget:
         self.cost = 0.0
         self.reserved_tokens = 0
 
+    @property
+    def counts_cost(self) -> bool:
+        """Whether a cost limit is set, here or above: only then is a call's price of use."""
+        return self.max_cost is not None or (self.parent is not None and self.parent.counts_cost)
+
     def refuses(self, call_tokens: int, keep_tokens: int) -> Reached | None:
         """The first limit on the way up that a call would pass; ``keep_tokens`` stay for later."""
         if self.max_tokens is not None:

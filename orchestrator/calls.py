@@ -26,6 +26,7 @@ from orchestrator.events import (
     WindowCorrected,
 )
 from orchestrator.intents import begun_with
+from orchestrator.ledger import Usage
 from orchestrator.model import Purpose, Reply, Request
 from orchestrator.retry import wait_before_retry
 from orchestrator.state import State
@@ -125,7 +126,7 @@ async def _record_failure(
     )
     facts: list[Fact] = [failed]
     if error.usage is not None:
-        agent.budget.spend(error.usage, agent.seams.price(request.model, error.usage))
+        _spend(agent, request.model, error.usage)
     named = window_in(str(error)) if error.kind == "overflow" else None
     # Only downwards: a larger number is not what refused this request.
     if named is not None and named < agent.state.window_tokens:
@@ -137,7 +138,7 @@ async def _record_reply(
     agent: Agent, request: Request, reply: Reply, estimate: int, latency_ms: int
 ) -> None:
     if reply.usage is not None:
-        agent.budget.spend(reply.usage, agent.seams.price(request.model, reply.usage))
+        _spend(agent, request.model, reply.usage)
     now = reply.usage.context_tokens if reply.usage else 0
     truncated = request.purpose == "agent" and _was_truncated(agent.state, now)
     replied = ModelReplied(
@@ -156,6 +157,11 @@ async def _record_reply(
     )
     begun = begun_with(replied, agent.tools)
     await agent.record(replied, *begun, *_noticed(agent.state, request, reply, truncated))
+
+
+def _spend(agent: Agent, model: str, usage: Usage) -> None:
+    cost = agent.seams.price(model, usage) if agent.budget.counts_cost else None
+    agent.budget.spend(usage, cost)
 
 
 def _was_truncated(state: State, now_tokens: int) -> bool:

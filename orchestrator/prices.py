@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from orchestrator.ledger import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 _MILLION = 1_000_000
 
@@ -62,6 +67,16 @@ def _at_rates(rates: Rates, usage: Usage) -> float | None:
 
 
 def _listed(model: str, usage: Usage, at: float | None) -> float | None:
+    when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    rates = _flat_rates(model, when.date())
+    if rates is not None:
+        return _at_rates(rates, usage)
+    found = _calculated(model, usage, when)
+    return None if found is None else float(found.total_price)
+
+
+def _calculated(model: str, usage: Usage, when: datetime) -> PriceCalculation | None:
+    """By the list itself, which takes longer than all else that is done about a call."""
     import genai_prices  # late: a heavy import
 
     # Its input_tokens are all tokens read, ours those that no cache holds.
@@ -72,12 +87,46 @@ def _listed(model: str, usage: Usage, at: float | None) -> float | None:
         cache_write_tokens=usage.cache_creation_input_tokens,
         cache_write_1h_tokens=_one_hour(usage),
     )
-    when = None if at is None else datetime.fromtimestamp(at, UTC)
     try:
-        price = genai_prices.calc_price(counted, model, genai_request_timestamp=when)
+        return genai_prices.calc_price(counted, model, genai_request_timestamp=when)
     except LookupError:
         return None
-    return float(price.total_price)
+
+
+@lru_cache(maxsize=256)
+def _flat_rates(model: str, day: date) -> Rates | None:
+    """The listed rates of ``model`` where they hold for requests of any size, all ``day``."""
+    when = datetime.combine(day, time(), UTC)
+    found = _calculated(model, Usage(), when)
+    if found is None or not _is_flat(found):
+        return None
+
+    def usd(**million: int) -> float:
+        priced = _calculated(model, Usage(**million), when)
+        assert priced is not None
+        return float(priced.total_price)
+
+    return Rates(
+        input=usd(input_tokens=_MILLION),
+        output=usd(output_tokens=_MILLION),
+        cache_read=usd(cache_read_input_tokens=_MILLION),
+        cache_write_5m=usd(cache_creation_input_tokens=_MILLION),
+        cache_write_1h=usd(
+            cache_creation_input_tokens=_MILLION, ephemeral_1h_input_tokens=_MILLION
+        ),
+    )
+
+
+def _is_flat(nothing_used: PriceCalculation) -> bool:
+    """Whether a price depends on tokens alone: no steps by size, no hours of the day, no fee."""
+    from genai_prices.types import TieredPrices, TimeOfDateConstraint
+
+    steps = any(isinstance(rate, TieredPrices) for rate in vars(nothing_used.model_price).values())
+    listed = nothing_used.model.prices
+    hours = isinstance(listed, list) and any(
+        isinstance(one.constraint, TimeOfDateConstraint) for one in listed
+    )
+    return not steps and not hours and not nothing_used.total_price
 
 
 def _one_hour(usage: Usage) -> int:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 
+import genai_prices
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orchestrator.ledger import Usage
 from orchestrator.prices import Rates, cost_usd
@@ -42,6 +46,42 @@ def test_a_large_request_costs_more_per_token() -> None:
 def test_an_unknown_price_is_unknown(model: str) -> None:
     """L3: never zero."""
     assert cost_usd(model, Usage(1_000, 1_000)) is None
+
+
+PRICED = (SONNET, "claude-opus-5", "claude-haiku-4-5", "gpt-5", "gemini-2.5-pro", "deepseek-chat")
+COUNT = st.integers(0, 2_000_000)
+
+
+@given(
+    st.sampled_from(PRICED),
+    st.builds(Usage, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT),
+    st.integers(-86_400, 86_400),
+)
+def test_a_price_is_the_lists_own_whatever_is_remembered_of_it(
+    model: str, usage: Usage, seconds: int
+) -> None:
+    """Also where it steps up with size, or depends on the hour."""
+    at = AT + seconds
+    counted = genai_prices.Usage(
+        input_tokens=usage.context_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_input_tokens,
+        cache_write_tokens=usage.cache_creation_input_tokens,
+        cache_write_1h_tokens=min(
+            usage.ephemeral_1h_input_tokens, usage.cache_creation_input_tokens
+        ),
+    )
+    when = datetime.fromtimestamp(at, UTC)
+    listed = genai_prices.calc_price(counted, model, genai_request_timestamp=when).total_price
+    assert cost_usd(model, usage, at=at) == pytest.approx(float(listed))
+
+
+def test_a_price_that_changes_by_the_hour_is_not_remembered_for_the_day() -> None:
+    """DeepSeek's nights were cheaper, in early 2025."""
+    midnight = datetime(2025, 5, 5, tzinfo=UTC).timestamp()
+    usage = Usage(1_000_000)
+    by_hour = {cost_usd("deepseek-chat", usage, at=midnight + 3_600 * h) for h in range(24)}
+    assert len(by_hour) == 2
 
 
 def test_figures_at_odds_are_priced_all_the_same() -> None:
