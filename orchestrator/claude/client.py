@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 import anyio
 
-from orchestrator.claude.faults import Target, from_exception
+from orchestrator.claude.certificates import LateCertificates
+from orchestrator.claude.faults import Target
 from orchestrator.claude.fold import ReplyFold
 from orchestrator.claude.sse import EventDecoder
+from orchestrator.claude.wire import Wire, translated
 from orchestrator.errors import (
     CallTimedOut,
     ConfigError,
@@ -27,7 +30,6 @@ from orchestrator.model import ModelFacts, Reply, Request
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import AsyncAnthropic
 
 _OWN_HOST = "anthropic.com"
 # Sent where a base URL is given and no key: local servers want the header and ignore its value.
@@ -69,20 +71,21 @@ class ClaudeModel:
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
         self._http_client = http_client
-        self._made: AsyncAnthropic | None = None
+        self._made: Wire | None = None
 
     async def __call__(self, request: Request) -> Reply:
         """Answer ``request``. Raises `ModelError`."""
         target = self._target(request.model)
         seconds = math.inf if request.seconds is None else request.seconds
         deadline = anyio.current_time() + seconds
-        response = await self._send(request, target)
+        body = request.body[:-1] + b',"stream":true}'
+        response = await self._wire.post(body, _attribution(request), target)
         try:
             _expect_event_stream(response, target)
             fold = ReplyFold(target, response.headers.get("request-id"))
             async with aclosing(response.aiter_bytes()) as chunks:
                 try:
-                    with _translated(target, fold), anyio.CancelScope(deadline=deadline) as scope:
+                    with translated(target, fold), anyio.CancelScope(deadline=deadline) as scope:
                         await _fill(fold, chunks)
                 finally:
                     await _drain(chunks)
@@ -116,51 +119,36 @@ class ClaudeModel:
     async def aclose(self) -> None:
         """Close the connections."""
         if self._made is not None:
-            await self._made.close()
-
-    # -- the wire
-
-    async def _send(self, request: Request, target: Target) -> httpx2.Response:
-        """Send; give the response once its headers are there and say success."""
-        import httpx2
-        from anthropic import AsyncStream
-
-        # With `cast_to` a response, the SDK authenticates, sends and raises its typed errors, but
-        # leaves the body to us. Its own streaming costs twice as much, and knows only its types.
-        with _translated(target):
-            response = await self._client.post(
-                "/v1/messages",
-                cast_to=httpx2.Response,
-                content=request.body[:-1] + b',"stream":true}',
-                options={"headers": _attribution(request)},
-                stream=True,
-                stream_cls=AsyncStream[Any],
-            )
-        return cast("httpx2.Response", response)
+            await self._made.client.close()
 
     async def _get(self, path: str, model: str) -> object:
         """The JSON at ``path``; ``None`` where the server has nothing there."""
-        with suppress(UnknownModel, RequestRejected), _translated(self._target(model)):
-            return await self._client.get(path, cast_to=object)
+        with suppress(UnknownModel, RequestRejected), translated(self._target(model)):
+            return await self._wire.client.get(path, cast_to=object)
         return None
 
     @property
-    def _client(self) -> AsyncAnthropic:
-        """The SDK's client, made at the first call."""
+    def _wire(self) -> Wire:
+        """Made at the first call."""
         if self._made is None:
             import anthropic
 
-            self._made = anthropic.AsyncAnthropic(
+            # Writes get the same patience; a free connection is waited for without a limit, since
+            # it is ours that are in use.
+            timeout = anthropic.Timeout(
+                self._read_timeout, connect=self._connect_timeout, pool=None
+            )
+            http_client = self._http_client or anthropic.DefaultAsyncHttpxClient(
+                verify=LateCertificates(ssl.PROTOCOL_TLS_CLIENT)
+            )
+            client = anthropic.AsyncAnthropic(
                 api_key=self._key(),
                 base_url=self._base_url,
                 max_retries=0,
-                # Writes get the same patience; a free connection is waited for without a limit,
-                # since it is ours that are in use.
-                timeout=anthropic.Timeout(
-                    self._read_timeout, connect=self._connect_timeout, pool=None
-                ),
-                http_client=self._http_client,
+                timeout=timeout,
+                http_client=http_client,
             )
+            self._made = Wire(client, http_client)
         return self._made
 
     def _key(self) -> str | None:
@@ -175,33 +163,14 @@ class ClaudeModel:
     def _target(self, model: str) -> Target:
         """Who is called. Raises `Unauthenticated` where there is nothing to call with."""
         fallback = Target(self._base_url or "https://api.anthropic.com", model)
-        with _translated(fallback):
-            client = self._client
+        with translated(fallback):
+            client = self._wire.client
         secret = client.api_key or client.auth_token or ""
         if not secret and client.credentials is None:
             raise Unauthenticated(
                 "no API key: set ANTHROPIC_API_KEY, or give --base-url for a local server"
             )
         return Target(str(client.base_url), model, secret)
-
-
-@contextmanager
-def _translated(target: Target, fold: ReplyFold | None = None) -> Iterator[None]:
-    """Raise the SDK's and its transport's errors as ours; ``fold``: of the answer that had begun."""
-    try:
-        yield
-    except Exception as error:
-        failure = from_exception(
-            error,
-            target,
-            usage=fold.usage if fold else None,
-            request_id=fold.request_id if fold else None,
-            began=fold is not None,
-        )
-        if failure is None:
-            raise
-        # Not `from error`: its text, and the request it holds, may repeat the key.
-        raise failure from None
 
 
 async def _fill(fold: ReplyFold, chunks: AsyncIterator[bytes]) -> None:
