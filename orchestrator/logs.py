@@ -58,7 +58,7 @@ def log_line(
     usage = getattr(fact, "usage", None)
     if isinstance(usage, Usage):
         line["usage"] = usage.as_json()
-    return {name: _without_secrets(value, redact or _redact_shapes) for name, value in line.items()}
+    return {name: without_secrets(value, redact or _redact_shapes) for name, value in line.items()}
 
 
 def log_lines(
@@ -275,13 +275,14 @@ def _kept(found: re.Match[str]) -> str:
     return (found[found.lastindex] if found.lastindex else "") + MARK
 
 
-def _without_secrets(value: Any, redact: Redact) -> Any:
+def without_secrets(value: Any, redact: Redact) -> Any:
+    """JSON with every text redacted; a text under a field whose name is secret goes whole."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
         return {redact(str(key)): _field(str(key), part, redact) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_secrets(part, redact) for part in value]
+        return [without_secrets(part, redact) for part in value]
     return value
 
 
@@ -293,7 +294,7 @@ def _is_secret(name: str) -> bool:
 def _field(name: str, value: Any, redact: Redact) -> Any:
     if isinstance(value, str) and _is_secret(name):
         return MARK
-    return _without_secrets(value, redact)
+    return without_secrets(value, redact)
 
 
 # ── the schema of a line ──

@@ -20,6 +20,7 @@ from orchestrator.cli import (
     running,
     runs,
     tokens,
+    view,
 )
 
 # rich_markup_mode: rich's help pages cost more CPU than everything else that --help does.
@@ -35,6 +36,7 @@ app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)
 app.command("audit")(audit.audit)
 app.command("replay")(replay.replay)
+app.command("view")(view.view)
 app.add_typer(agents.app, name="agents")
 app.add_typer(memory.app, name="memory")
 app.add_typer(config.app, name="config")

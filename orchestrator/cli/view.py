@@ -1,0 +1,110 @@
+"""``outrider view``: a run as a page in the browser, or as one file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli import options as opt
+from orchestrator.errors import ConfigError
+
+if TYPE_CHECKING:
+    from orchestrator.events import Record
+    from orchestrator.rundir import RunDir
+
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="[RUN]",
+        help="A run's id, the beginning of one, or: latest.",
+        show_default=False,
+    ),
+]
+Port = Annotated[
+    int, typer.Option(metavar="N", help="Port to listen on; 0: a free one.", min=0, max=65535)
+]
+Export = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.html", help="Write one file that opens from disk, and serve nothing."
+    ),
+]
+
+
+def view(
+    run: Run = "latest", port: Port = 0, export: Export = None, root: opt.Root = Path()
+) -> None:
+    """A run as a page in your browser, while it goes on and afterwards.
+
+    Prints an address for this machine only; the token in it is what lets you in. Known shapes of
+    secrets, and the values of variables that look secret, are taken out of everything shown, and of
+    the file that --export writes. Needs the extra: pip install 'outrider[view]' (--export does not).
+
+    \b
+    Examples:
+      outrider view
+      outrider view 20261130-14 --port 8642
+      outrider view latest --export run.html
+    """
+    from orchestrator.rundir import find_run
+
+    place = find_run(root, run)
+    if export is not None:
+        _export(place, export)
+    else:
+        _serve(place, port)
+
+
+def _export(place: RunDir, to: Path) -> None:
+    from orchestrator.cli.exits import say
+    from orchestrator.journal import read_records
+    from orchestrator.logs import redactor
+    from orchestrator.run import call_price
+    from orchestrator.rundir import write_text_atomic
+    from orchestrator.viewer import Story, cleaner, detail
+    from orchestrator.viewer.export import exported
+
+    clean = cleaner(redactor(os.environ))
+    story = Story(place.run_id, call_price)
+    by_agent: dict[str, list[Record]] = {}
+    for record in read_records(place.journal):
+        story.take(record)
+        by_agent.setdefault(record.agent_id, []).append(record)
+    details = (clean(detail(by_agent[agent_id])) for agent_id in story.tally.agents)
+    try:
+        write_text_atomic(to, "".join(exported(clean(story.whole()), details)))
+    except OSError as error:
+        raise ConfigError(f"cannot write {to}: {error.strerror}") from None
+    say(f"wrote {to}; it holds what agents read and wrote: look through it before you share it")
+
+
+def _serve(place: RunDir, port: int) -> None:
+    try:
+        from orchestrator.viewer.server import serve
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"outrider view needs {error.name}, which is not installed: "
+            "pip install 'outrider[view]', or write a file with --export run.html"
+        ) from None
+    import anyio
+
+    from orchestrator.logs import redactor
+    from orchestrator.run import call_price
+    from orchestrator.viewer import Story, cleaner
+    from orchestrator.viewer.watch import Watch
+
+    watch = Watch(place.journal, Story(place.run_id, call_price))
+    try:
+        anyio.run(serve, watch, place.journal, cleaner(redactor(os.environ)), port, _ready)
+    except KeyboardInterrupt:
+        return  # how a person ends it
+
+
+def _ready(address: str) -> None:
+    from orchestrator.cli.exits import say
+
+    typer.echo(address)
+    say("open this address in a browser on this machine; Ctrl-C ends it")

@@ -1,0 +1,12 @@
+"""``outrider view``: a run as a local web page, while it goes on and afterwards, and as one file.
+
+What is shown is made in Python, as pure folds over the journal's records: `Story` (the run, its
+agents, calls and events, to be sent piece by piece) and `detail` (all that one agent was sent, turn
+by turn). The page in ``page/`` only draws. Everything passes through a `cleaner` on its way out.
+"""
+
+from orchestrator.viewer.shown import Clean, cleaner
+from orchestrator.viewer.story import Story
+from orchestrator.viewer.turns import detail
+
+__all__ = ["Clean", "Story", "cleaner", "detail"]

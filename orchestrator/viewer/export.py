@@ -1,0 +1,78 @@
+"""The page as one file that needs nothing else: data, style and script inside. Pure.
+
+Scripts are the page's own modules, joined: a file opened from disk may not load others. The policy
+in the file allows exactly that script and that style, by their hashes, and no connection at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from orchestrator.viewer import pagefiles
+from orchestrator.viewer.security import POLICY
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+_ENTRY = "app.js"
+
+
+def exported(story: Any, details: Iterable[Any]) -> Iterator[str]:
+    """The file's text in pieces. ``story``: what `Story.whole` gave; ``details``: each agent's
+    `detail`. Both must be clean already."""
+    style, script = _text("style.css"), bundle()
+    policy = POLICY.format(
+        script=f"'{_hash(script)}'", style=f"'{_hash(style)}'", connect="'none'", image="'none'"
+    )
+    head, body = _text("index.html").split("<!-- here -->")
+    kept = [line for line in head.splitlines() if "<link" not in line and "<script" not in line]
+    yield "\n".join(kept).replace(
+        '<meta charset="utf-8">',
+        f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '\n<meta name="referrer" content="no-referrer">',
+    )
+    yield f"\n<style>{style}</style>\n"
+    yield _data("story", story)
+    for told in details:
+        yield _data(f"agent:{told['id']}", told)
+    yield f'<script type="module">{script}</script>\n{body}'
+
+
+def bundle() -> str:
+    """The page's modules as one, each after what it imports."""
+    joined: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in joined:
+            return
+        joined[name] = ""
+        text = _text(name)
+        for wanted in _IMPORT.findall(text):
+            add(wanted)
+        # Joined again at its end: behind what it needs.
+        del joined[name]
+        joined[name] = _EXPORT.sub("", _IMPORT.sub("", text))
+
+    add(_ENTRY)
+    return "\n".join(joined.values())
+
+
+def _text(name: str) -> str:
+    found = pagefiles.file(name)
+    assert found is not None, f"{name} is a file of the page"
+    return found[0].decode()
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _data(name: str, value: Any) -> str:
+    """A data block. ASCII, and without ``<``: nothing in it can end the block or be a tag."""
+    text = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    label = json.dumps(name).replace("<", "\\u003c").replace("&", "&amp;").replace("'", "&#39;")
+    return f"<script type=\"application/json\" data-name='{label}'>{text}</script>\n"

@@ -1,0 +1,129 @@
+// The frame around the views: address, header, keys.
+
+import { agentView } from "./agent.js";
+import { fill, h } from "./dom.js";
+import { fallsView } from "./falls.js";
+import { overviewView, tone } from "./overview.js";
+import { conclusionView, eventsView, searchView, todoView, toolView } from "./pages.js";
+import { start } from "./source.js";
+import { changed, onChange, state } from "./state.js";
+import { turnsView } from "./turns.js";
+
+const VIEWS = [
+  ["", "Overview", overviewView], ["agent", "Agent", (n) => agentView(agentOf(n))], ["time", "Time", fallsView],
+  ["turns", "Turns", (n, turn) => turnsView(agentOf(n), turn === undefined ? null : Number(turn))],
+  ["todos", "To-dos", todoView], ["conclusions", "Conclusions", conclusionView], ["tools", "Tools", toolView], ["events", "Events", eventsView],
+];
+const KEYS = [
+  ["1 – 8", "the views, from left to right"], ["/", "search; Esc leaves it"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open what is chosen"],
+  ["← →", "fold and unfold (tree, waterfall)"], ["[ ]", "turn before, turn after"], ["c", "turns: only what changed"], ["+ − 0", "waterfall: zoom"], ["d", "light or dark"], ["?", "this list"],
+];
+
+const find = (id) => document.getElementById(id);
+const main = find("main"), search = find("search"), help = find("help");
+let view = null, where = null, chosen = 0;
+
+function agentOf(text) {
+  if (text !== undefined && text !== "") chosen = Number(text);
+  return chosen;
+}
+
+function route() {
+  const [name, ...rest] = location.hash.slice(1).split("/");
+  const key = name + "/" + rest.join("/");
+  // A turn that was chosen inside the view put itself into the address.
+  if (key === where) return;
+  where = key;
+  const entry = VIEWS.find(([path]) => path === name);
+  view = name === "search" ? searchView() : (entry || VIEWS[0])[2](...rest);
+  document.title = `${view.title} · ${state.run.id || "Outrider"}`;
+  fill(find("tabs"), VIEWS.map(([path, title]) => h("a", { href: "#" + path, "aria-current": path === (entry ? name : name === "search" ? null : "") ? "page" : null }, title)));
+  main.className = name || "overview";
+  main.replaceChildren(...view.node);
+  main.scrollTop = 0;
+  view.update();
+  if (document.activeElement !== search) (view.focus ?? (() => main.focus()))();
+}
+
+function head() {
+  const run = state.run;
+  find("run").textContent = run.id || "";
+  const status = find("status"), text = run.status ? run.status + (run.reason ? ` (${run.reason})` : "") : "";
+  if (status.textContent !== text) status.textContent = text;
+  status.className = "badge " + tone(run.status);
+  const problem = find("problem");
+  problem.hidden = !run.problem;
+  if (problem.textContent !== run.problem) problem.textContent = run.problem || "";
+  document.title = `${view.title} · ${run.id || "Outrider"}`;
+}
+
+function dark() {
+  const style = getComputedStyle(document.documentElement).colorScheme;
+  return style === "light dark" ? matchMedia("(prefers-color-scheme: dark)").matches : style === "dark";
+}
+
+function setTheme(theme) {
+  document.documentElement.style.colorScheme = theme;
+  changed();
+}
+
+function flipTheme() {
+  const theme = dark() ? "light" : "dark";
+  setTheme(theme);
+  try {
+    localStorage.setItem("outrider-theme", theme);
+  } catch { /* some browsers keep nothing for files */ }
+}
+
+function showHelp() {
+  help.replaceChildren(h("h2", { id: "help-title" }, "Keys"), h("table", null, h("tbody", null, KEYS.map(([keys, what]) => h("tr", null, h("td", null, keys.split(" ").map((key) => key === "–" ? " – " : [h("kbd", null, key), " "])), h("td", null, what))))),
+    h("p", null), h("button", { type: "button", onclick: () => help.close() }, "Close"));
+  help.showModal();
+}
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
+  const target = event.target;
+  if (target.matches("input, select, textarea")) {
+    if (event.key === "Escape") {
+      target.blur();
+      if (target === search && location.hash === "#search") history.back();
+    }
+    return;
+  }
+  const tab = VIEWS[Number(event.key) - 1];
+  if (tab) location.hash = "#" + tab[0];
+  else if (event.key === "/") search.focus();
+  else if (event.key === "?") showHelp();
+  else if (event.key === "d") flipTheme();
+  else if (view.keys?.[event.key]) view.keys[event.key]();
+  else return;
+  event.preventDefault();
+}
+
+search.addEventListener("input", () => {
+  state.query = search.value;
+  if (location.hash !== "#search") location.hash = "#search";
+  changed();
+});
+search.addEventListener("keydown", (event) => {
+  if (event.key === "Enter") main.querySelector("a, .list")?.focus();
+});
+find("theme").addEventListener("click", flipTheme);
+find("keys").addEventListener("click", showHelp);
+document.addEventListener("keydown", press);
+window.addEventListener("hashchange", route);
+// The token has done its work: it must not stay in the address, where it is seen and copied.
+if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+try {
+  const theme = localStorage.getItem("outrider-theme");
+  if (theme) setTheme(theme);
+} catch { /* as above */ }
+route();
+onChange(() => {
+  head();
+  view.update();
+});
+start((link) => {
+  find("link").textContent = { live: "● live", saved: "saved file", lost: "○ no connection, trying again", ended: "○ the server has ended" }[link];
+});

@@ -1,0 +1,112 @@
+// Elements and figures. Whatever models and tools wrote goes through text nodes and nothing else.
+
+export function h(tag, props, ...children) {
+  const node = document.createElement(tag);
+  setProps(node, props || {});
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+export function svg(tag, props, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(props || {})) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+function setProps(node, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    // Through the object model, which the content policy allows; an attribute it would not.
+    else if (name === "style") Object.assign(node.style, value);
+    else if (value === true || value === false) node.toggleAttribute(name, value);
+    else node.setAttribute(name, value);
+  }
+}
+
+// Replaces the children only if what they say has changed: a live page must not lose a selection.
+export function fill(node, ...children) {
+  const fresh = h("div", null, ...children);
+  if (fresh.isEqualNode(Object.assign(node.cloneNode(false), {})) && !node.firstChild) return;
+  if (fresh.childNodes.length === node.childNodes.length &&
+      [...fresh.childNodes].every((child, i) => child.isEqualNode(node.childNodes[i]) && !child.querySelector?.("button,input,select"))) return;
+  node.replaceChildren(...fresh.childNodes);
+}
+
+export const said = (text, tag = "span") => h(tag, { class: "said", dir: "auto" }, text);
+
+const whole = new Intl.NumberFormat("en-US");
+export const num = (value) => whole.format(Math.round(value));
+
+export function short(value) {
+  for (const [limit, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= limit * 0.9995) {
+      const scaled = value / limit;
+      return (scaled >= 99.95 ? scaled.toFixed(0) : scaled.toFixed(1)) + unit;
+    }
+  }
+  return String(Math.round(value));
+}
+
+// A price that is not known is shown as such, never as zero.
+export const usd = (value) => value === null || value === undefined ? "?" : value >= 100 ? "$" + whole.format(Math.round(value)) : "$" + value.toFixed(value && value < 0.1 ? 4 : 2);
+export const pct = (value) => value === null || value === undefined ? "–" : Math.round(value * 100) + " %";
+
+export function dur(seconds) {
+  if (seconds < 59.95) return seconds.toFixed(1) + "s";
+  const all = Math.round(seconds), minutes = Math.floor(all / 60);
+  if (minutes < 60) return minutes + "m" + String(all % 60).padStart(2, "0") + "s";
+  return Math.floor(minutes / 60) + "h" + String(minutes % 60).padStart(2, "0") + "m";
+}
+
+export const ms = (value) => value < 1000 ? Math.round(value) + "ms" : dur(value / 1000);
+
+export const count = (value, word) => `${num(value)} ${word}${value === 1 ? "" : "s"}`;
+
+// Shares of a whole as one bar. parts: [class, value, label].
+export function bar(parts, most, label) {
+  const node = h("div", { class: "parts", role: "img", "aria-label": label, title: label });
+  for (const [name, value] of parts) {
+    if (value > 0) node.append(h("i", { class: "i-" + name, style: { width: (100 * value) / (most || 1) + "%" } }));
+  }
+  return node;
+}
+
+// A value against its limit, with words beside the bar.
+export function gauge(value, most, words, what) {
+  return h("div", { class: "duo" }, bar([["used", value]], most, `${what} ${num(value)} of ${num(most)}`), h("span", { class: "soft" }, words));
+}
+
+export const KINDS = [["read", "cache read"], ["write", "cache write"], ["input", "uncached input"], ["output", "output"]];
+
+export function tokenBar(row, most) {
+  const words = KINDS.map(([kind, name]) => `${name} ${num(row[kind])}`).join(", ");
+  return bar(KINDS.map(([kind]) => [kind, row[kind]]), most ?? row.total, words);
+}
+
+export function legend(entries) {
+  return h("div", { class: "legend" }, entries.map(([kind, name, value]) =>
+    h("span", null, h("i", { class: "i-" + kind }), name, value === undefined ? null : [" ", h("b", null, value)])));
+}
+
+const CHUNK = 20000;
+
+// A long text comes in pieces: one line of a megabyte must not stop the page.
+export function textBox(text) {
+  const box = h("div", { class: "text", tabindex: 0 });
+  let shown = 0;
+  const more = h("button", { type: "button", onclick: next });
+  function next() {
+    box.insertBefore(h("div", null, text.slice(shown, shown + CHUNK)), more.parentNode === box ? more : null);
+    shown += CHUNK;
+    if (shown >= text.length) more.remove();
+    else {
+      more.textContent = `Show more: ${num(text.length - shown)} of ${num(text.length)} characters are left`;
+      if (!more.parentNode) box.append(more);
+    }
+  }
+  if (text) next();
+  else box.append(h("span", { class: "soft" }, "(empty)"));
+  return box;
+}

@@ -1,0 +1,126 @@
+// What an agent was sent, turn by turn: by section, with what is new and where the rest went.
+
+import { bar, count, fill, gauge, h, num, said, short, textBox } from "./dom.js";
+import { list } from "./list.js";
+import { detailOf } from "./source.js";
+import { nameOf, state } from "./state.js";
+
+const SHADES = ["used", "input", "read", "write", "output"];
+let onlyChanges = false;
+const opened = new Set(["history"]);
+
+export function turnsView(n, wanted) {
+  const pick = h("select", { "aria-label": "Agent", onchange: () => { location.hash = "#turns/" + pick.value; } });
+  const body = h("div", { class: "body", tabindex: 0, "aria-label": "The request" });
+  let detail = null, at = null, asked = false;
+  const turns = list({
+    kind: "turnlist", label: "Turns", none: "No call yet.",
+    columns: [{ title: "Turn", class: "num" }, { title: "Tokens", class: "num" }, { title: "" }],
+    cells: (turn) => [turn.turn, short(tokensOf(turn)), gauge(tokensOf(turn), turn.lines[3], (turn.left.length ? `−${turn.left.length} ` : "") + (turn.purpose === "agent" ? "" : turn.purpose), "tokens")],
+    chosen: (turn) => show(turn),
+  });
+  const node = h("div", { class: "split fill" }, h("div", { class: "side" }, pick, turns.node), body);
+
+  function show(turn) {
+    at = turn;
+    history.replaceState(null, "", `#turns/${n}/${turn.turn}`);
+    body.replaceChildren(...told(detail, turn, () => show(turn)));
+    body.scrollTop = 0;
+  }
+
+  function step(by) {
+    if (detail) turns.select(turns.index() + by);
+  }
+
+  return { title: "Turns", node: [node], keys: { "[": () => step(-1), "]": () => step(1), c: () => { onlyChanges = !onlyChanges; if (at) show(at); } }, focus: () => turns.node.focus(), update() {
+    if (pick.options.length !== state.order.length) {
+      pick.replaceChildren(...state.order.filter((k) => state.agents[k]).map((k) => h("option", { value: k, selected: k === n }, "\u00a0".repeat(2 * state.agents[k].depth) + nameOf(k))));
+    }
+    if (asked || !state.agents[n]) return;
+    asked = true;
+    detailOf(n).then((fresh) => {
+      asked = false;
+      if (fresh === detail) return;
+      const place = at ? at.turn : wanted;
+      detail = fresh;
+      turns.set(detail.turns);
+      const index = detail.turns.findIndex((turn) => turn.turn === place);
+      // Where nothing was asked for: the newest turn, and it is followed no further.
+      if (detail.turns.length) turns.select(index < 0 ? detail.turns.length - 1 : index, true);
+      if (turns.selected() && (!at || JSON.stringify(at) !== JSON.stringify(turns.selected()))) show(turns.selected());
+      if (!detail.turns.length) fill(body, h("p", { class: "soft" }, "Nothing was sent yet."));
+    }, (error) => { asked = false; fill(body, h("p", { class: "bad" }, String(error.message))); });
+  } };
+}
+
+const tokensOf = (turn) => turn.reported ?? turn.estimate;
+
+function told(detail, turn, again) {
+  const weigh = (number) => Math.round(detail.blocks[number].bytes * turn.factor);
+  const sizes = turn.sections.map(([name, part]) => [name, part.reduce((sum, number) => sum + weigh(number), 0)]);
+  const all = sizes.reduce((sum, [, size]) => sum + size, 0);
+  const fresh = new Set(turn.new);
+  const [offload, compact, exhausted, window] = turn.lines;
+  const parts = sizes.map(([name, size], k) => [SHADES[k % SHADES.length], size, name]);
+  return [
+    h("div", { class: "panel" },
+      h("h2", null, `Turn ${turn.turn}`, turn.purpose === "agent" ? "" : ` (${turn.purpose})`),
+      h("p", { class: "soft" }, `${turn.reported === null ? "nothing reported" : num(turn.reported) + " tokens reported"}, ${num(turn.estimate)} estimated · lines: offload ${num(offload)}, compact ${num(compact)}, exhausted ${num(exhausted)} of ${num(window)}` + (turn.attempts > 1 ? ` · sent ${turn.attempts} times` : "")),
+      bar(parts, all, sizes.map(([name, size]) => `${name} ${num(size)}`).join(", ")),
+      h("div", { class: "tools-bar", style: { marginTop: "8px" } },
+        h("span", null, `${count(turn.new.length, "part")} new, ${num(turn.left.length)} gone since the turn before`), h("span", { class: "space" }),
+        h("button", { type: "button", "aria-pressed": String(onlyChanges), onclick: () => { onlyChanges = !onlyChanges; again(); } }, "Only what changed ( c )"))),
+    turn.left.length ? section("gone since the turn before", turn.left.map(([number, where]) => ["left", number, where]), detail, turn, weigh) : null,
+    ...turn.sections.map(([name, part]) => [name, onlyChanges ? part.filter((number) => fresh.has(number)) : part]).filter(([, part]) => part.length)
+      .map(([name, part]) => section(name, part.map((number) => [fresh.has(number) ? "new" : "", number, ""]), detail, turn, weigh)),
+    turn.reply.length ? section("reply", turn.reply.map((number) => ["", number, ""]), detail, turn, weigh) : null,
+  ].filter(Boolean);
+}
+
+const PART = 200;
+
+function section(name, entries, detail, turn, weigh) {
+  const tokens = entries.reduce((sum, [, number]) => sum + weigh(number), 0);
+  const box = h("details", { class: "panel section", "data-section": name }, h("summary", null, h("h3", null, name), h("span", { class: "soft" }, `${count(entries.length, "part")} · about ${num(tokens)} tokens`)));
+  const isOpen = opened.has(name) || name.startsWith("gone");
+  // The newest first in sight: a history's end is what a turn is about.
+  let from = Math.max(0, entries.length - PART);
+  const more = h("button", { type: "button", onclick: earlier });
+
+  function earlier() {
+    const before = from;
+    from = Math.max(0, from - PART);
+    more.after(...entries.slice(from, before).map(block));
+    label();
+  }
+
+  function label() {
+    more.textContent = `Show ${Math.min(PART, from)} of ${from} earlier parts`;
+    more.hidden = from === 0;
+  }
+
+  function block([mark, number, where]) {
+    const it = detail.blocks[number];
+    const node = h("details", { class: "block " + mark }, h("summary", null, h("h3", null, said(it.title)), h("span", { class: "soft" }, where), h("span", { class: "peek said", dir: "auto" }, it.text.slice(0, 160)), h("span", { class: "soft num" }, num(weigh(number)))));
+    node.addEventListener("toggle", () => {
+      if (node.open && node.childNodes.length === 1) node.append(textBox(it.text));
+    });
+    return node;
+  }
+
+  function build() {
+    if (box.childNodes.length > 1) return;
+    box.append(more, ...entries.slice(from).map(block));
+    label();
+  }
+
+  box.addEventListener("toggle", () => {
+    box.open ? opened.add(name) : opened.delete(name);
+    if (box.open) build();
+  });
+  if (isOpen) {
+    box.open = true;
+    build();
+  }
+  return box;
+}

@@ -1,0 +1,362 @@
+"""A run as the page tells it: a pure fold over the records, handed out in pieces.
+
+Two kinds of things leave here. *Rows* describe what is true now (the run, each agent, each tool); they
+are sent again when they change. *Lists* only grow (calls, marks, events); of them, what is new is
+sent. Both are tagged with the record that they came from, so a page that knows everything up to some
+record asks for what came `since`, and a page that was away for a while needs nothing else.
+
+Times are milliseconds since the run's first record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from orchestrator import events as ev
+from orchestrator.events import Fact, Record
+from orchestrator.ledger import Usage
+from orchestrator.progress import Board, one_line
+from orchestrator.readings import AgentRow, Price, RunSummary, Tally, unpriced
+from todos import parse
+
+# What is sent with an agent's row of a long text; the whole is in its detail.
+HEAD_CHARS = 1_200
+_EVENT_CHARS = 240
+
+Item = list[Any]
+Patch = dict[str, Any]
+
+
+@dataclass
+class ToolRow:
+    """One tool over all agents. ``ms``: how long its calls took, added up."""
+
+    name: str
+    calls: int = 0
+    errors: int = 0
+    chars: int = 0
+    ms: int = 0
+
+
+@dataclass
+class Story:
+    """The records so far. ``alive``: whether somebody holds the run (``None``: not looked yet);
+    ``problem``: why its journal cannot be read on."""
+
+    run_id: str
+    price: Price = unpriced
+    seq: int = 0
+    alive: bool | None = None
+    problem: str = ""
+    board: Board = field(default_factory=Board)
+    tally: Tally = field(init=False)
+    _began: float | None = None
+    _version: str = ""
+    _root: str = ""
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _changed: dict[str, int] = field(default_factory=dict)
+    _tools: dict[str, ToolRow] = field(default_factory=dict)
+    _tools_changed: int = 0
+    _running: dict[tuple[str, str], int] = field(default_factory=dict)
+    _todos: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _conclusions: dict[str, tuple[int, ev.AgentEnded]] = field(default_factory=dict)
+    # Each item begins with the seq of its record.
+    _models: list[Item] = field(default_factory=list)
+    _calls: list[Item] = field(default_factory=list)
+    _marks: list[Item] = field(default_factory=list)
+    _events: list[Item] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Asked twice for each call: for the call, and for its agent.
+        self.price = lru_cache(maxsize=1)(self.price)
+        self.tally = Tally(self.price)
+
+    def take_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.take(record)
+
+    def take(self, record: Record) -> None:
+        """One more record; they come in the journal's order."""
+        if self._began is None:
+            self._began = record.ts
+        before = self.tally.agents.get(record.agent_id)
+        self.seq = record.seq
+        self.tally.take(record)
+        self.board = self.board.after(record)
+        self._touch(record)
+        self._list(record, before)
+        number, now = self._number(record.agent_id), self._ms(record.ts)
+        fact = record.fact
+        self._events.append([record.seq, number, record.turn, now, fact.event, told(fact)])
+
+    # ── handing out ──
+
+    def since(self, rows_after: int, lists_after: int, most: int = 2_000) -> Patch:
+        """What a page lacks that has the rows up to one record and the lists up to another. The
+        lists go on for at most ``most`` records; ``seq`` says how far they are then, ``last`` how far
+        there is to go."""
+        upto = min(self.seq, lists_after + most)
+        patch: Patch = {
+            "seq": upto,
+            "last": self.seq,
+            "run": self._run_row(),
+            "agents": [self._agent_row(a) for a, at in self._changed.items() if at > rows_after],
+            "todos": {
+                agent: [[t.status, t.content] for t in parse(text)]
+                for agent, (at, text) in self._todos.items()
+                if at > rows_after
+            },
+            "conclusions": {
+                agent: _conclusion_row(fact)
+                for agent, (at, fact) in self._conclusions.items()
+                if at > rows_after
+            },
+        }
+        if self._tools_changed > rows_after:
+            patch["tools"] = [vars(row) for row in self._tools.values()]
+        if any(at > rows_after for at in self._changed.values()):
+            patch["order"] = [
+                self._number(row.agent_id) for row in self.tally.summary(self.run_id).agents
+            ]
+        for name in ("models", "calls", "marks", "events"):
+            patch[name] = _between(getattr(self, f"_{name}"), lists_after, upto)
+        return patch
+
+    def whole(self) -> Patch:
+        """Everything, for a page that is a file."""
+        return self.since(-1, 0, self.seq)
+
+    def _run_row(self) -> Patch:
+        found = self.tally.summary(self.run_id)
+        return {
+            "id": self.run_id,
+            "task": found.task[:HEAD_CHARS],
+            "task_chars": len(found.task),
+            "model": found.model,
+            "version": self._version,
+            "root": self._root,
+            "status": found.status or _not_ended(self.alive),
+            "reason": found.reason,
+            "started": found.started,
+            "seconds": round(found.seconds, 1),
+            "cost": found.cost_usd,
+            "requests": sum(row.requests for row in found.agents),
+            "unreported": found.unreported,
+            "problem": self.problem,
+            **_usage(found.usage),
+            **self._most(found),
+        }
+
+    def _most(self, found: RunSummary) -> Patch:
+        """Where the tokens went, at a glance: the agent with the most, the tool that brought the most
+        text into contexts, each with its share."""
+        patch: Patch = {"top_agent": None, "top_tool": None}
+        if found.agents and (total := found.usage.total_tokens):
+            most = max(found.agents, key=lambda row: row.usage.total_tokens)
+            tokens = most.usage.total_tokens
+            patch["top_agent"] = [self._number(most.agent_id), tokens, tokens / total]
+        chars = sum(row.chars for row in self._tools.values())
+        if chars:
+            tool = max(self._tools.values(), key=lambda row: row.chars)
+            patch["top_tool"] = [tool.name, tool.chars, tool.chars / chars]
+        return patch
+
+    def _agent_row(self, agent_id: str) -> Patch:
+        row = self.tally.agents.get(agent_id) or AgentRow(agent_id)
+        view = self.board.agents.get(agent_id)
+        return {
+            "n": self._number(agent_id),
+            "id": agent_id,
+            "parent": row.parent_id and self._numbers.get(row.parent_id),
+            "type": row.agent_type,
+            "depth": view.depth if view else 0,
+            "brief": view.brief if view else "",
+            "model": row.model,
+            "status": row.status,
+            "reason": row.reason,
+            "doing": view.state if view else "",
+            "turns": row.turns,
+            "requests": row.requests,
+            "unreported": row.unreported,
+            "tool_calls": row.tool_calls,
+            "cost": row.cost_usd,
+            "peak": row.peak_context_tokens,
+            "window": row.window_tokens,
+            "offloaded": row.offloaded,
+            "compactions": row.compactions,
+            "conclusion_tokens": row.conclusion_tokens,
+            "returned_tokens": row.returned_tokens,
+            "conclusion_path": row.conclusion_path,
+            "seconds": round(row.seconds, 1),
+            "began": self._ms(view.began) if view else 0,
+            "ended": self._ms(view.ended) if view and view.ended is not None else None,
+            **_usage(row.usage),
+        }
+
+    # ── taking in ──
+
+    def _touch(self, record: Record) -> None:
+        """Which rows are not as they were."""
+        fact = record.fact
+        self._changed[record.agent_id] = record.seq
+        match fact:
+            case ev.RunStarted():
+                self._version, self._root = fact.version, fact.root
+            case ev.AgentStarted(parent_id=str(parent)):
+                self._changed[parent] = record.seq
+            case ev.AgentEnded():
+                self._conclusions[record.agent_id] = (record.seq, fact)
+                view = self.board.agents.get(record.agent_id)
+                if view is not None and view.parent_id is not None:
+                    self._changed[view.parent_id] = record.seq
+            case ev.TodosWritten():
+                self._todos[record.agent_id] = (record.seq, fact.text)
+
+    def _list(self, record: Record, before: AgentRow | None) -> None:
+        fact, end = record.fact, self._ms(record.ts)
+        head = [record.seq, self._number(record.agent_id), record.turn]
+        match fact:
+            case ev.ModelReplied():
+                self._models.append([*head, end - fact.latency_ms, end, *_of_reply(fact)])
+                self._models[-1].append(self._price(record, fact))
+            case ev.ModelFailed():
+                self._models.append([*head, end, end, *_of_failure(fact)])
+                self._models[-1].append(self._price(record, fact))
+            case ev.ToolStarted():
+                self._running[record.agent_id, fact.tool_use_id] = end
+            case ev.ToolReturned():
+                start = self._running.pop((record.agent_id, fact.tool_use_id), end - fact.ms)
+                self._calls.append([*head, start, end, fact.tool, fact.chars, fact.is_error])
+                self._count(record.seq, fact)
+            case _:
+                if mark := _mark(fact):
+                    self._marks.append([*head, end, *mark])
+
+    def _count(self, seq: int, fact: ev.ToolReturned) -> None:
+        row = self._tools.setdefault(fact.tool, ToolRow(fact.tool))
+        row.calls += 1
+        row.errors += fact.is_error
+        row.chars += fact.chars
+        row.ms += fact.ms
+        self._tools_changed = seq
+
+    def _price(self, record: Record, fact: ev.ModelReplied | ev.ModelFailed) -> float | None:
+        return None if fact.usage is None else self.price(fact.model, fact.usage, record.ts)
+
+    def _number(self, agent_id: str) -> int:
+        return self._numbers.setdefault(agent_id, len(self._numbers))
+
+    def _ms(self, ts: float) -> int:
+        return 0 if self._began is None else round((ts - self._began) * 1_000)
+
+
+def _not_ended(alive: bool | None) -> str:
+    return "crashed" if alive is False else "running"
+
+
+def _usage(usage: Usage) -> Patch:
+    return {
+        "input": usage.input_tokens,
+        "read": usage.cache_read_input_tokens,
+        "write": usage.cache_creation_input_tokens,
+        "write_1h": usage.ephemeral_1h_input_tokens,
+        "output": usage.output_tokens,
+        "total": usage.total_tokens,
+        "cache_share": usage.cache_read_input_tokens / usage.context_tokens
+        if usage.context_tokens
+        else None,
+    }
+
+
+def _conclusion_row(fact: ev.AgentEnded) -> Patch:
+    return {
+        "text": fact.conclusion[:HEAD_CHARS],
+        "chars": len(fact.conclusion),
+        "path": fact.path,
+        "artifacts": fact.artifacts,
+    }
+
+
+def _of_reply(fact: ev.ModelReplied) -> Item:
+    usage = fact.usage or Usage()
+    return [
+        *(fact.purpose, fact.model, usage.input_tokens, usage.cache_read_input_tokens),
+        *(usage.cache_creation_input_tokens, usage.output_tokens, fact.estimate_tokens),
+        fact.stop_reason or "",
+    ]
+
+
+def _of_failure(fact: ev.ModelFailed) -> Item:
+    usage = fact.usage or Usage()
+    return [
+        *(fact.purpose, fact.model, usage.input_tokens, usage.cache_read_input_tokens),
+        *(usage.cache_creation_input_tokens, usage.output_tokens, 0, f"failed: {fact.kind}"),
+    ]
+
+
+def _mark(fact: Fact) -> Item | None:
+    """What the timeline points out: kind, tokens (0: none to speak of), words."""
+    match fact:
+        case ev.Offloaded():
+            kind = "birth" if fact.reason == "birth" else "offload"
+            return [kind, 0, f"{fact.chars:,} characters of {fact.tool} to {fact.path}"]
+        case ev.Compacted():
+            figures = f"{fact.before_tokens:,} → {fact.after_tokens:,} tokens"
+            return ["compaction", fact.after_tokens, f"{fact.messages} messages, {figures}"]
+        case ev.CacheBroken():
+            why = fact.cause if fact.reason is None else f"{fact.cause}: {fact.reason}"
+            figures = f"read {fact.read_tokens:,} of {fact.expected_tokens:,}"
+            return ["cache", fact.read_tokens, f"{figures} ({why})"]
+        case ev.LevelChanged():
+            return ["level", fact.context_tokens, f"{fact.level}, line {fact.limit_tokens:,}"]
+        case ev.WindowCorrected():
+            return ["window", fact.tokens, f"{fact.tokens:,} tokens ({fact.source})"]
+        case ev.BudgetReached():
+            return ["limit", 0, f"{fact.name} {fact.limit:g}"]
+        case _:
+            return None
+
+
+# ── one event in a line ──
+
+_ELSEWHERE = frozenset(
+    {"event", "agent_id", "parent_id", "agent_type", "tool_use_id", "index", "message_id"}
+    | {"request_id", "usage", "model_config"}
+)
+
+
+@lru_cache(maxsize=64)
+def _fields(kind: type[Fact]) -> tuple[str, ...]:
+    return tuple(f for f in kind.model_fields if f not in _ELSEWHERE and f not in kind.content)
+
+
+def told(fact: Fact) -> str:
+    """The event's fields, without texts of people and models, as ``outrider log`` shows them."""
+    said = [
+        f"{name}={_value(value)}"
+        for name in _fields(type(fact))
+        if (value := getattr(fact, name)) is not None and value is not False and value != []
+    ]
+    usage = getattr(fact, "usage", None)
+    if isinstance(usage, Usage):
+        said.append(f"in={usage.context_tokens} out={usage.output_tokens}")
+    return one_line(" ".join(said), _EVENT_CHARS)
+
+
+def _value(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _between(items: list[Item], after: int, upto: int) -> list[Item]:
+    """The items of the records after one and up to another."""
+    first = bisect_right(items, after, key=_seq)
+    return items[first : bisect_right(items, upto, key=_seq)]
+
+
+def _seq(item: Item) -> int:
+    seq: int = item[0]
+    return seq
