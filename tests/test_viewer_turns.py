@@ -116,7 +116,7 @@ def test_a_call_that_is_tried_again_is_one_turn(tmp_path: Path) -> None:
 
 def test_a_childs_detail_is_its_own(tmp_path: Path) -> None:
     record_run(tmp_path, two_children)
-    records = read_records(RunDir(tmp_path, "first").journal)
+    records = list(read_records(RunDir(tmp_path, "first").journal))
     child = next(r.agent_id for r in records if r.agent_id.startswith("explorer"))
     found = told(tmp_path, child)
     assert found["brief"] == "as explorer"
