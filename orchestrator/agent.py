@@ -17,7 +17,7 @@ from orchestrator.journal import Journal
 from orchestrator.ledger import Usage
 from orchestrator.messages import Message
 from orchestrator.model import Model
-from orchestrator.permissions import Permissions
+from orchestrator.permissions import Asking, Permissions
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
 from subagents import Conclusion
@@ -33,6 +33,7 @@ class Seams:
     ``slots``: held during one model call, so that an agent that waits for its children holds none.
     ``gates``: passed before a slot is taken; there all agents slow down together.
     ``price``: USD of a call, if known.
+    ``asking``: who is asked about calls that need it.
     """
 
     run_id: str
@@ -42,6 +43,7 @@ class Seams:
     slots: AbstractAsyncContextManager[object] = field(default_factory=nullcontext)
     gates: Gates = field(default_factory=Gates)
     price: Callable[[str, Usage], float | None] = lambda model, usage: None
+    asking: Asking = field(default_factory=Asking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +161,11 @@ def _opens_turn(fact: Fact) -> bool:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call that is running, for tools that need to know whose it is."""
+    """A tool call that is running, for tools that need to know whose it is. ``passed``: the rules
+    that a person let it pass."""
 
     turn: int
     index: int
     tool_use_id: str
+    tool: str = ""
+    passed: frozenset[str] = frozenset()

@@ -5,8 +5,9 @@
     option  >  environment  >  .outrider/config.toml in the root  >  user configuration  >  default
 
 A setting has one name everywhere: the option without its dashes (``--max-turns``), with underscores
-in files (``max_turns``), in capitals in the environment (``OUTRIDER_MAX_TURNS``). Two of them add up
-over all places instead: what one place denies no other allows, and model names are a table.
+in files (``max_turns``), in capitals in the environment (``OUTRIDER_MAX_TURNS``). Some of them add up
+over all places instead: the rules of ``allow``, ``ask`` and ``deny``, and the table of model names.
+``ask`` is a list of rules; a yes or no there says, as the option does, whether a person may be asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -38,6 +39,7 @@ from orchestrator.permissions import Permissions
 PROJECT_FILE = ".outrider/config.toml"
 PREFIX = "OUTRIDER_"
 _NEITHER = ("none", "never")
+_YES_OR_NO = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
 def _nothing(value: object) -> object:
@@ -79,7 +81,7 @@ _OF_LIMITS = (
 )
 _OF_CONTEXT = ("compact_at", "compaction", "offload_at", "window", "keep_turns", "summary_model")
 # They add up over all places.
-_ADDED = ("deny", "models")
+_ADDED = ("allow", "ask", "deny", "models")
 
 
 class Settings(BaseSettings):
@@ -111,7 +113,10 @@ class Settings(BaseSettings):
     concurrency: Count = _LIMITS.concurrency
     depth: Count = _LIMITS.depth
 
+    allow: Several = ()
+    ask: Several = ()
     deny: Several = ()
+    asking: bool = True
     output_format: Literal["text", "json", "stream-json"] = "text"
     quiet: bool = False
     log_content: bool = False
@@ -139,11 +144,11 @@ class Settings(BaseSettings):
         (Limits if name in _OF_LIMITS else Context)(**{name: value})
         return value
 
-    @field_validator("deny")
+    @field_validator("allow", "ask", "deny")
     @classmethod
     def _readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            Permissions(deny=value)
+            Permissions(value)
         except ConfigError as error:
             raise ValueError(str(error)) from None
         return value
@@ -155,7 +160,7 @@ class Settings(BaseSettings):
         return Context(**{name: getattr(self, name) for name in _OF_CONTEXT})
 
     def permissions(self) -> Permissions:
-        return Permissions(deny=self.deny)
+        return Permissions(self.allow, self.ask, self.deny)
 
 
 @dataclass(frozen=True)
@@ -179,6 +184,9 @@ class _Place:
 
     def checked(self) -> dict[str, Any]:
         """The values as the settings hold them. Raises `ConfigError` that says what is wrong where."""
+        if str(self.values.get("ask")).lower() in _YES_OR_NO:
+            values = {k: v for k, v in self.values.items() if k != "ask"}
+            return replace(self, values={**values, "asking": self.values["ask"]}).checked()
         for key in self.values:
             if key not in Settings.model_fields:
                 raise ConfigError(f"{self.where(key)}: no such setting{_nearest(key)}")
@@ -247,7 +255,11 @@ def _environment() -> _Place:
     # The SDK's own variable is part of the environment: it goes before files.
     if "base_url" not in values and (address := os.environ.get("ANTHROPIC_BASE_URL")):
         values["base_url"], variables["base_url"] = address, "ANTHROPIC_BASE_URL"
-    return _Place(values, variables.__getitem__, variables.__getitem__)
+
+    def name(key: str) -> str:
+        return variables.get(key, f"{PREFIX}ASK")  # which may hold rules, or a yes or no
+
+    return _Place(values, name, name)
 
 
 def _file(path: Path, shown: str | None, relative_to: Path | None) -> _Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 
 import anyio
 
@@ -16,12 +17,12 @@ from orchestrator.events import (
     Fact,
     Offloaded,
     OffloadFailed,
-    PermissionDecided,
     ToolReturned,
     ToolStarted,
 )
 from orchestrator.intents import has_effects, interrupted
 from orchestrator.messages import Block
+from orchestrator.permitting import denied_by, rule_on
 from orchestrator.tools import AfterCrash, Output, Tool, as_output, explain
 from workspace import WorkspaceError
 
@@ -78,7 +79,7 @@ async def refuse(agent: Agent, uses: Uses, why: str) -> None:
 
 
 async def _call(agent: Agent, index: int, use: Block) -> None:
-    current_call.set(Call(agent.state.turn, index, use["id"]))
+    current_call.set(Call(agent.state.turn, index, use["id"], use["name"]))
     started = time.monotonic()
     facts: list[Fact] = []
     output, is_error = await _run(agent, index, use, facts)
@@ -104,8 +105,14 @@ async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple
         return f"[error] no tool {use['name']!r}. Tools: {', '.join(agent.tools)}.", True
     if _policy_of(agent, index, use) in ("ask", "fail"):
         return interrupted(used), True
-    if has_effects(used):
-        await agent.record(ToolStarted(tool=used.name, tool_use_id=use["id"], index=index))
+    ruling = await rule_on(agent, used.name, use["input"])
+    if ruling.refusal is not None:
+        facts += ruling.decided
+        return ruling.refusal, True
+    current_call.set(replace(current_call.get(), passed=ruling.passed))
+    begun = [ToolStarted(tool=used.name, tool_use_id=use["id"], index=index)]
+    if before := [*ruling.decided, *(begun if has_effects(used) else ())]:
+        await agent.record(*before)
     try:
         return await _within_deadline(agent, used, use), False
     except JournalError:
@@ -114,7 +121,7 @@ async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple
     except Exception as error:  # noqa: BLE001
         rule = getattr(error, "rule", None)
         if isinstance(rule, str):
-            facts.append(PermissionDecided(tool=use["name"], rule=rule, decision="deny", by="rule"))
+            facts.append(denied_by(rule, use["name"]))
         return explain(error, used), True
 
 

@@ -24,7 +24,7 @@ from orchestrator.journal import open_journal
 from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
 from orchestrator.model import Model, ModelFacts
-from orchestrator.permissions import Permissions
+from orchestrator.permissions import Ask, Asking, Permissions
 from orchestrator.places import user_agent_folders
 from orchestrator.prices import cost_usd
 from orchestrator.readings import Tally
@@ -55,6 +55,7 @@ async def run(
     limits: Limits | None = None,
     context: Context | None = None,
     permissions: Permissions | None = None,
+    ask: Ask | None = None,
     memory: bool = True,
     run_id: str | None = None,
     model_aliases: Mapping[str, str] | None = None,
@@ -73,7 +74,9 @@ async def run(
         agent: The definition that the main agent runs as, instead of the built-in one.
         limits: What the run may use.
         context: How contexts are kept small.
-        permissions: What tools may touch.
+        permissions: What tools may do.
+        ask: Asked about calls that the permissions say to ask for, one at a time; without it they
+            are denied.
         memory: Whether agents have memories, their tools, and project instructions.
         run_id: A name for the run, instead of one made from the time.
         model_aliases: Names that definitions use for models, beyond the built-in ones.
@@ -109,6 +112,7 @@ async def run(
                 limits=limits or Limits(),
                 context=settings,
                 permissions=permissions or Permissions(),
+                ask=ask,
                 memory=memory,
                 main_facts=facts,
                 aliases=aliases,
@@ -237,6 +241,7 @@ async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIt
                 observe=observe,
                 slots=slots,
                 price=cost_usd,
+                asking=Asking(options.ask),
             )
 
 

@@ -26,11 +26,12 @@ from orchestrator.context.policy import Context
 from orchestrator.desk import DiskDesk
 from orchestrator.errors import JournalError, ModelError, Overloaded
 from orchestrator.events import AgentSpawned, AgentStarted, RunStarted, TodosWritten
+from orchestrator.execution import current_call
 from orchestrator.journal import read_records
 from orchestrator.loop import run_agent
 from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
-from orchestrator.permissions import Permissions
+from orchestrator.permissions import Ask, Permissions, can_bind
 from orchestrator.rundir import RunDir
 from orchestrator.state import replay
 from orchestrator.tools import Tool, tool_of
@@ -50,8 +51,12 @@ from subagents import (
 from todos import Status as TodoStatus
 from todos import Todo, TodoError, TodoTool, parse, render
 from workspace import (
+    Access,
     FileTools,
+    Parts,
     ResultStore,
+    Root,
+    Use,
     WorkspaceError,
     project_instructions,
 )
@@ -78,6 +83,7 @@ class Options:
     limits: Limits = Limits()
     context: Context = Context()
     permissions: Permissions = Permissions()
+    ask: Ask | None = None
     memory: bool = True
     main_facts: ModelFacts = ModelFacts()
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
@@ -108,6 +114,7 @@ class Team:
         self._budget = Budget(
             max_tokens=options.limits.max_tokens, max_cost=options.limits.max_cost
         )
+        self._permissions = options.permissions.within(*Root(options.root).spellings)
         self._facts = {options.model_name: options.main_facts}
         self._asking = anyio.Lock()
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
@@ -250,7 +257,7 @@ class Team:
             deadline=Deadline.within(
                 definition.max_seconds, parent.deadline if parent else self._deadline
             ),
-            permissions=(parent.permissions if parent else self._options.permissions).narrowed(
+            permissions=(parent.permissions if parent else self._permissions).narrowed(
                 definition.permissions
             ),
         )
@@ -265,7 +272,7 @@ class Team:
         """What the definition grants out of what the parent has; never more."""
         options = self._options
         todos = TodoTool(partial(_read_todos, agent), partial(_write_todos, agent))
-        files = FileTools(options.root, agent.permissions.access(self._readable(agent)))
+        files = FileTools(options.root, self._access(agent))
         of = self._children
         kinds = self._spawnable(definition)
         task = TaskTool(
@@ -308,7 +315,7 @@ class Team:
             *self._memories.tools(agent, self._memory_of(definition), definition.name),
             *options.tools.values(),
         ]
-        have = {t.name: t for t in everything if not agent.permissions.denies_tool(t.name)}
+        have = {t.name: t for t in everything if agent.permissions.enables(t.name)}
         if definition.todos is False:
             have.pop("write_todos", None)
         deepest = options.limits.depth
@@ -317,8 +324,22 @@ class Team:
                 have.pop(name, None)
         offered = [name for name in have if parent is None or name in parent.tools]
         granted = resolve(granting(definition, self._memory_of(definition)), offered)
-        # A grant with a pattern is narrower than the tool: until it can be kept, it grants nothing.
-        return {name: have[name] for name in granted.tools if name not in granted.patterns}
+        # A grant with a pattern is narrower than the tool; one that cannot be read grants nothing.
+        bounds = {name: p for name, p in granted.patterns.items() if can_bind(name, p)}
+        agent.permissions = agent.permissions.narrowed(bounds=bounds)
+        unread = granted.patterns.keys() - bounds.keys()
+        return {name: have[name] for name in granted.tools if name not in unread}
+
+    def _access(self, agent: Agent) -> Access:
+        """What the agent's file tools may touch; asked for every path that they meet."""
+
+        def check(use: Use, parts: Parts) -> None:
+            call = current_call.get(None)
+            # Without a call it is Outrider that reads, for the agent: then only denials count.
+            tool, passed = (call.tool, call.passed) if call else ("", None)
+            agent.permissions.check_path(tool, use, parts, passed)
+
+        return Access(readable_private=self._readable(agent), also=check)
 
     def _describing(self, agent: Agent, kinds: Loaded) -> list[Callable[..., Any]]:
         def model_of(definition: Definition) -> str:
@@ -367,7 +388,7 @@ class Team:
         )
         if not (instructed and options.memory):
             return around
-        access = agent.permissions.access(self._readable(agent))
+        access = self._access(agent)
         return replace(around, instructions=project_instructions(options.root, access.check_read))
 
     def _memory_of(self, definition: Definition) -> Scope:

@@ -126,7 +126,7 @@ def test_the_sdks_own_address_variable_is_part_of_the_environment(
         ("depth = 1\nmax_turns = 'many'\n", ".outrider/config.toml:2: max_turns: Input should"),
         ("max_turns = -4\n", ".outrider/config.toml:1: max_turns: must be over 0, or none"),
         ("compact_at = 7\n", ".outrider/config.toml:1: compact_at: is a share"),
-        ("deny = ['bash(x)']\n", ".outrider/config.toml:1: deny: the rule 'bash(x)'"),
+        ("deny = ['rm(x)']\n", ".outrider/config.toml:1: deny: the rule 'rm(x)'"),
         ("[models]\nx = 3\n", ".outrider/config.toml:1: models: Input should"),
         ("max_turns = = 4\n", ".outrider/config.toml: no valid TOML: Invalid value (at line 1"),
     ],

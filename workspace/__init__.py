@@ -1,6 +1,6 @@
 """The files an agent works with: confined paths, file tools, the result store, the memory file."""
 
-from workspace.access import Access, Rule
+from workspace.access import Access, Rule, Use, is_private
 from workspace.entries import MemoryEntry, duplicates
 from workspace.errors import (
     BadEntry,
@@ -21,6 +21,7 @@ from workspace.instructions import project_instructions
 from workspace.media import blocks as media_blocks
 from workspace.memory import MEMORY_FILE, Memory, read_memory
 from workspace.pages import Page, page
+from workspace.paths import Parts, Root, parse
 from workspace.remember import MEMORY_TOOLS, MemoryTools
 from workspace.shell import Bounds, Job, Ran, Shell, seconds_for, why_no_sandbox
 from workspace.store import ResultStore, StoredFile
@@ -48,19 +49,24 @@ __all__ = [
     "NotText",
     "OutOfRange",
     "Page",
+    "Parts",
     "Ran",
     "Refused",
     "ResultStore",
+    "Root",
     "Rule",
     "Shell",
     "ShellRefused",
     "StoredFile",
     "Unavailable",
+    "Use",
     "WorkspaceError",
     "WrongKind",
     "duplicates",
+    "is_private",
     "media_blocks",
     "page",
+    "parse",
     "project_instructions",
     "read_memory",
     "seconds_for",

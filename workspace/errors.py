@@ -47,10 +47,10 @@ class Refused(WorkspaceError):
 
 
 class Denied(Refused):
-    """A deny rule forbids the path. `rule` is the rule as the user wrote it."""
+    """A rule forbids the path. `rule` is the rule as the user wrote it; `hint`: what to do."""
 
-    def __init__(self, path: str, rule: str) -> None:
-        WorkspaceError.__init__(self, f"denied by {rule}: {shown(path)}")
+    def __init__(self, path: str, rule: str, hint: str = "") -> None:
+        WorkspaceError.__init__(self, f"denied by {rule}: {shown(path)}{hint and f'; {hint}'}")
         self.rule = rule
 
 

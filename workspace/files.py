@@ -145,7 +145,7 @@ class Files:
     def entries(self, path: str) -> list[Entry]:
         """What is in a folder, by name, without what may not be read."""
         with (
-            self._at(path, self.access.check_read) as place,
+            self._at(path, self.access.check_list) as place,
             place.opened_folder() as folder,
         ):
             found = (_entry(folder, name) for name in sorted(os.listdir(folder)))
@@ -175,8 +175,10 @@ class Files:
 
     def _hides(self, folder: Parts, entry: Entry) -> bool:
         parts = (*folder, entry.name)
-        if entry.kind != "symlink" or self.access.hides(parts):
-            return self.access.hides(parts)
+        if self.access.hides(parts, folder=entry.kind == "folder"):
+            return True
+        if entry.kind != "symlink":
+            return False
         try:
             with self.root.walk(parts, self.access.check_read):
                 return False

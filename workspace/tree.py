@@ -128,10 +128,11 @@ def _text_lines(found: Found, hits: Hits) -> Iterator[tuple[int, str]]:
 
 def _walk(files: Files, path: str, hits: Hits, *, symlinks: bool) -> Iterator[tuple[Parts, Found]]:
     """The real path of `path`, and each file below it (or the file that it is)."""
-    with files.root.walk(files.root.parse(path), files.access.check_read) as place:
+    with files.root.walk(files.root.parse(path), files.access.check_list) as place:
         if place.mode is None:
             raise NotFound(path)
         if not place.is_folder:
+            files.access.check_read(place.parts)
             yield place.parts, Found(place.parts, place.folder, place.name)
             return
         start = place.parts
@@ -154,7 +155,7 @@ class _Tree:
             folders: list[Parts] = []
             try:
                 with (
-                    self.root.walk(parts, self.access.check_read, follow=False) as place,
+                    self.root.walk(parts, self.access.check_list, follow=False) as place,
                     place.opened_folder() as folder,
                 ):
                     ignored = _with_own(ignored, len(parts), folder)
@@ -183,7 +184,7 @@ class _Tree:
                 return
 
     def _passes_over(self, parts: Parts, is_folder: bool, ignored: Ignored | None) -> bool:
-        if parts[-1] == ".git" or self.access.hides(parts):
+        if parts[-1] == ".git" or self.access.hides(parts, folder=is_folder):
             return True
         return ignored is not None and ignored.covers(parts, folder=is_folder)
 

@@ -58,8 +58,8 @@ def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | 
     sizes: dict[str, int | None] = {tool.name: tokens(_json(tool.schema)) for tool in made}
     # By name only: looking at a project must not run its code.
     own = {spec.rpartition(":")[2]: None for spec in settings.tools}
-    denied = settings.permissions().denies_tool
-    return {name: size for name, size in {**sizes, **own}.items() if not denied(name)}
+    permissions = settings.permissions()
+    return {name: size for name, size in {**sizes, **own}.items() if permissions.enables(name)}
 
 
 def _functions(root: Path, found: Loaded) -> Iterable[Callable[..., Any]]:

@@ -20,7 +20,7 @@ from subagents import Problem, discover, load
 # Problems of definition files that are shown before a run; `agents check` shows all of them.
 _SHOWN_PROBLEMS = 10
 # Settings with which a project's own file decides what code runs or who gets the key.
-_TRUSTING = ("base_url", "tools")
+_TRUSTING = ("base_url", "tools", "allow")
 
 
 def read_task(text: str) -> str:
@@ -56,7 +56,7 @@ def note_trust(configured: Configured) -> None:
     """A folder from elsewhere may bring settings that run its code or receive the key: say so, also
     where the same file asks for quiet."""
     for name in _TRUSTING:
-        if configured.origin(name) == PROJECT_FILE:
+        if PROJECT_FILE in configured.origin(name).split(", "):
             value = getattr(configured.settings, name)
             shown = value if isinstance(value, str) else ", ".join(value)
             say(f"{name} is set by {PROJECT_FILE}: {shown}")

@@ -99,11 +99,25 @@ Concurrency = Annotated[
 Depth = Annotated[
     str | None, typer.Option(metavar="N|none", help="How deep subagents may spawn (2); 0: none.")
 ]
-Deny = Annotated[
+Allow = Annotated[
     list[str] | None,
     typer.Option(
         metavar="RULE",
-        help="read(PATTERN), write(PATTERN) or a tool's name, to take away; repeatable.",
+        help='Permit a tool, or such calls of it, as "bash(git status:*)"; repeatable.',
+    ),
+]
+Deny = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="RULE", help='Take a tool away, or such calls, as "read(secret/**)"; repeatable.'
+    ),
+]
+Asking = Annotated[
+    bool | None,
+    typer.Option(
+        "--ask/--no-ask",
+        show_default=False,
+        help="Ask on this terminal about calls that no rule decides (default: where there is one).",
     ),
 ]
 OutputFormat = Annotated[

@@ -38,7 +38,9 @@ def run(
     max_agents: opt.MaxAgents = None,
     concurrency: opt.Concurrency = None,
     depth: opt.Depth = None,
+    allow: opt.Allow = None,
     deny: opt.Deny = None,
+    asking: opt.Asking = None,
     output_format: opt.OutputFormat = None,
     quiet: opt.Quiet = None,
     log_content: opt.LogContent = None,
@@ -49,8 +51,8 @@ def run(
     Without --model, the environment must have ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL. The word none
     takes a limit away. Every option can also be set for good: see outrider config show --help.
 
-    Exit codes: 0 finished, 1 failed, 2 nothing was run, 3 partial (a limit was reached), 130 or 143
-    stopped by a signal.
+    Exit codes: 0 finished, 1 failed, 2 nothing was run, 3 partial (a limit was reached), 4 stopped by
+    a denied permission, 130 or 143 stopped by a signal.
 
     \b
     Examples:

@@ -1,0 +1,25 @@
+"""Permissions: what the tools of a run may do, as rules that people write.
+
+`Permissions` decides, purely; `rules` is the grammar, `commands` reads shell commands. The orchestrator
+asks before every call, and again for each path that a file tool meets on its way.
+"""
+
+from orchestrator.permissions.asking import Answer, Ask, AskedFor, Asking, refusal
+from orchestrator.permissions.deciding import OPTIONAL, Permissions, can_bind
+from orchestrator.permissions.decision import Decision, Verdict
+from orchestrator.permissions.rules import Rule, rule
+
+__all__ = [
+    "OPTIONAL",
+    "Answer",
+    "Ask",
+    "AskedFor",
+    "Asking",
+    "Decision",
+    "Permissions",
+    "Rule",
+    "Verdict",
+    "can_bind",
+    "refusal",
+    "rule",
+]
