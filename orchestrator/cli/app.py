@@ -12,6 +12,7 @@ from orchestrator.cli import (
     agents,
     audit,
     config,
+    context,
     doctor,
     exits,
     log,
@@ -34,6 +35,7 @@ app.command("run")(running.run)
 app.command("runs")(runs.runs)
 app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)
+app.command("context")(context.context)
 app.command("audit")(audit.audit)
 app.command("replay")(replay.replay)
 app.command("view")(view.view)
