@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-import trustme
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSListener, TLSStream
 
@@ -255,6 +254,7 @@ async def serving_tls(context: ssl.SSLContext) -> AsyncIterator[str]:
 async def test_a_server_is_trusted_by_its_certificate_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    trustme = pytest.importorskip("trustme")
     authority, stranger = trustme.CA(), trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
