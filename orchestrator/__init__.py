@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.permissions import Permissions
     from orchestrator.report import Report
     from orchestrator.run import run
-    from orchestrator.tools import Tool, tool
+    from orchestrator.tools import ThisCall, Tool, this_call, tool
 
 _HOME = {
     "ConfigError": "errors",
@@ -32,9 +32,11 @@ _HOME = {
     "Reply": "model",
     "Report": "report",
     "Request": "model",
+    "ThisCall": "tools",
     "Tool": "tools",
     "ToolError": "errors",
     "run": "run",
+    "this_call": "tools",
     "tool": "tools",
 }
 
@@ -51,9 +53,11 @@ __all__ = [
     "Reply",
     "Report",
     "Request",
+    "ThisCall",
     "Tool",
     "ToolError",
     "run",
+    "this_call",
     "tool",
 ]
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 import anyio
@@ -28,7 +29,7 @@ Observe = Callable[[Sequence[Record]], None]
 
 @dataclass(frozen=True)
 class Seams:
-    """What all agents of a run act through.
+    """What all agents of a run act through. ``root``: the workspace.
 
     ``slots``: held during one model call, so that an agent that waits for its children holds none.
     ``gates``: passed before a slot is taken; there all agents slow down together.
@@ -44,6 +45,7 @@ class Seams:
     gates: Gates = field(default_factory=Gates)
     price: Callable[[str, Usage], float | None] = lambda model, usage: None
     asking: Asking = field(default_factory=Asking)
+    root: Path = Path()
 
 
 @dataclass(frozen=True, slots=True)

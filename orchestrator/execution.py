@@ -22,8 +22,9 @@ from orchestrator.events import (
 )
 from orchestrator.intents import has_effects, interrupted
 from orchestrator.messages import Block
+from orchestrator.outputs import Output, as_output
 from orchestrator.permitting import denied_by, rule_on
-from orchestrator.tools import AfterCrash, Output, Tool, as_output, explain
+from orchestrator.tools import AfterCrash, ThisCall, Tool, calling, explain
 from workspace import WorkspaceError
 
 current_call: ContextVar[Call] = ContextVar("current_call")
@@ -128,6 +129,10 @@ async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple
 async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
     # A bounded tool such as `task` ends itself: its children hand back what they have.
     left = None if used.bounded else agent.seconds_left()
+    call = current_call.get()
+    where = f"{agent.agent_id}/{call.turn}.{call.index}/{call.tool_use_id}"
+    run_id = agent.seams.run_id
+    calling.set(ThisCall(agent.seams.root, run_id, agent.agent_id, f"{run_id}/{where}"))
     with anyio.move_on_after(left):
         return as_output(await used.run(use["input"]))
     raise TimeoutError("stopped: the time is over")

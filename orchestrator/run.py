@@ -242,6 +242,7 @@ async def _recording(options: Options, run_dir: RunDir, tally: Tally) -> AsyncIt
                 slots=slots,
                 price=cost_usd,
                 asking=Asking(options.ask),
+                root=options.root,
             )
 
 

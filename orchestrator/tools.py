@@ -7,18 +7,22 @@ back as error results that tell the model what to do differently.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, cast, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
-import anyio.to_thread
+import anyio
+from anyio.to_thread import run_sync
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic_core import PydanticUndefined, to_json
+from pydantic_core import PydanticUndefined
 
 from orchestrator.errors import ConfigError, ToolError
 from orchestrator.messages import Block
+from orchestrator.outputs import Output, as_output
 
 _ERROR_CHARS = 2_000
 
@@ -26,8 +30,27 @@ _ERROR_CHARS = 2_000
 # making it twice is the same as once); the model is told that it may have happened; the agent fails.
 AfterCrash = Literal["repeat", "ask", "fail"]
 
-# What a tool may return: text, content blocks, or any JSON value, which becomes JSON text.
-Output = str | list[Block]
+
+@dataclass(frozen=True)
+class ThisCall:
+    """The call that a tool's function is running for. ``root``: the workspace. ``key``: the same when
+    the call is made again after a crash, and for no other call: for services that do a thing once."""
+
+    root: Path
+    run_id: str
+    agent_id: str
+    key: str
+
+
+calling: ContextVar[ThisCall] = ContextVar("calling")
+
+
+def this_call() -> ThisCall:
+    """The call that is running; for functions that need to know whose it is, or where they work.
+
+    Raises ``LookupError`` outside of a tool call.
+    """
+    return calling.get()
 
 
 @dataclass(frozen=True)
@@ -36,7 +59,8 @@ class Tool:
 
     ``bounded``: the tool keeps its results within a limit of its own, so they are never offloaded at
     birth. ``expected``: exceptions whose text is written for the model. ``after_crash``: what becomes
-    of a call that was under way when the process died; without a word, the model is told.
+    of a call that was under way when the process died; without a word, the model is told. ``seconds``:
+    how long a call may take.
     """
 
     name: str
@@ -47,6 +71,7 @@ class Tool:
     bounded: bool = False
     expected: tuple[type[Exception], ...] = (ToolError,)
     after_crash: AfterCrash = "ask"
+    seconds: float | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain function."""
@@ -64,13 +89,28 @@ class Tool:
     async def run(self, given: Mapping[str, Any]) -> Output:
         """Call the function with a model's arguments.
 
-        Raises ``ValidationError`` for arguments that do not fit, and whatever the function raises.
+        Raises ``ValidationError`` for arguments that do not fit, `ToolError` when its time is over,
+        and whatever the function raises.
         """
         checked = self.arguments.model_validate(dict(given))
         arguments = {name: getattr(checked, name) for name in type(checked).model_fields}
-        if inspect.iscoroutinefunction(self.function):
-            return as_output(await cast(Awaitable[Any], self.function(**arguments)))
-        return as_output(await anyio.to_thread.run_sync(partial(self.function, **arguments)))
+        with anyio.move_on_after(self.seconds):
+            value = await self._called(arguments)
+            # Images are looked through, and large values take a while to write as JSON.
+            return value if isinstance(value, str) else await run_sync(as_output, value)
+        raise ToolError(f"{self.name}: stopped after {self.seconds:g} seconds")
+
+    async def _called(self, arguments: Mapping[str, Any]) -> Any:
+        call = partial(self.function, **arguments)
+        try:
+            if inspect.iscoroutinefunction(self.function):
+                return await call()
+            # Whoever gives a call a time wants to go on then, though a thread cannot be stopped.
+            # In a tuple, since trio refuses a coroutine, which a wrapper may return.
+            (value,) = await run_sync(lambda: (call(),), abandon_on_cancel=self.seconds is not None)
+            return await value if inspect.isawaitable(value) else value
+        except SystemExit as error:
+            raise ToolError(f"{self.name} ended with exit({error.code!r})") from None
 
 
 @overload
@@ -82,6 +122,7 @@ def tool(
     bounded: bool = False,
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
+    seconds: float | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -91,17 +132,32 @@ def tool(
     bounded: bool = False,
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
+    seconds: float | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, async or not; also usable as a decorator.
 
     The docstring's first paragraph describes the tool to the model, its ``Args:`` section the
-    parameters. ``after_crash="repeat"`` is for functions that only read, or that may run twice. Raises `ConfigError` for a function whose parameters have no types.
+    parameters. ``after_crash="repeat"`` is for functions that only read, or that may run twice.
+    ``seconds``: how long a call may take; what a plain function still does then is left to itself.
+    Raises `ConfigError` for a function whose parameters have no types.
     """
     if function is None:
         return partial(
-            tool_of, name=name, bounded=bounded, expected=expected, after_crash=after_crash
+            tool_of,
+            name=name,
+            bounded=bounded,
+            expected=expected,
+            after_crash=after_crash,
+            seconds=seconds,
         )
-    return tool_of(function, name=name, bounded=bounded, expected=expected, after_crash=after_crash)
+    return tool_of(
+        function,
+        name=name,
+        bounded=bounded,
+        expected=expected,
+        after_crash=after_crash,
+        seconds=seconds,
+    )
 
 
 def tool_of(
@@ -111,11 +167,12 @@ def tool_of(
     bounded: bool = False,
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
+    seconds: float | None = None,
 ) -> Tool:
     """`tool`, for a function that may be a tool already."""
     if isinstance(function, Tool):
         return function
-    name = name or function.__name__
+    name = name or _name_of(function)
     face = _face_of(function, name)
     return Tool(
         name=name,
@@ -126,7 +183,25 @@ def tool_of(
         bounded=bounded,
         expected=(ToolError, *expected),
         after_crash=after_crash,
+        seconds=seconds,
     )
+
+
+def _written(function: Callable[..., Any]) -> Any:
+    """What somebody wrote types and a docstring at."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    plain = _written(function)
+    name = getattr(plain, "__name__", None)
+    if not isinstance(name, str):
+        raise ConfigError(f"{plain!r} has no name that a model could call: use tool(name=…)")
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise ConfigError(f"tool {name}: it yields; return one value, such as a list")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +232,7 @@ def _face_of(function: Callable[..., Any], name: str) -> _Face:
 def _read_face(function: Callable[..., Any], name: str) -> _Face:
     from docstring_parser import parse
 
-    doc = parse(inspect.getdoc(function) or "")
+    doc = parse(inspect.getdoc(_written(function)) or "")
     words = [doc.short_description or "", doc.long_description or ""]
     arguments = _arguments_of(function, name, {p.arg_name: p.description for p in doc.params})
     return _Face("\n".join(w for w in words if w), _schema_of(arguments), arguments)
@@ -166,14 +241,21 @@ def _read_face(function: Callable[..., Any], name: str) -> _Face:
 def _arguments_of(
     function: Callable[..., Any], name: str, described: Mapping[str, str | None]
 ) -> type[BaseModel]:
+    written = _written(function)
+    if not inspect.isroutine(written):
+        written = type(written).__call__
+    # What a partial has filled in is nobody else's to give.
+    given = function.keywords if isinstance(function, partial) else {}
     try:
-        hints = get_type_hints(function, include_extras=True)
+        hints = get_type_hints(written, include_extras=True)
     except NameError as error:
         raise ConfigError(
             f"tool {name}: {error}; types of parameters must be importable names of its module"
         ) from None
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in given:
+            continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise ConfigError(f"tool {name}: *{parameter.name} cannot be described to a model")
         if parameter.name not in hints:
@@ -213,32 +295,9 @@ def _lean(node: Any) -> Any:
     }
 
 
-# What the API takes inside a tool result, with the field that each needs.
-_RESULT_BLOCKS = {
-    "text": "text",
-    "image": "source",
-    "document": "source",
-    "search_result": "source",
-}
-
-
-def _is_block(value: Any) -> bool:
-    return isinstance(value, dict) and _RESULT_BLOCKS.get(value.get("type", "")) in value
-
-
-def as_output(value: Any) -> Output:
-    """A function's return value as a tool result."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return "(no output)"
-    if isinstance(value, list) and value and all(map(_is_block, value)):
-        return value
-    return to_json(value, fallback=str).decode()
-
-
 def explain(error: Exception, used: Tool) -> str:
     """The text of an error result, for the model."""
+    error = _first(error)
     if isinstance(error, ValidationError):
         text = _explain_arguments(error, used)
     elif isinstance(error, used.expected):
@@ -251,6 +310,13 @@ def explain(error: Exception, used: Tool) -> str:
     else:
         said = f"[error] {text}"
     return said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]}…"
+
+
+def _first(error: Exception) -> Exception:
+    """What went wrong first, where a task group wrapped it."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _explain_arguments(error: ValidationError, used: Tool) -> str:

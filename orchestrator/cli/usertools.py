@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from orchestrator.errors import ConfigError
 
 
-def load_tools(specs: Iterable[str]) -> list[Any]:
+def load_tools(specs: Sequence[str], root: Path) -> list[Any]:
     """The tools that ``specs`` name, each a function or a list of functions.
 
-    Modules of the current folder are found too. Raises `ConfigError`.
+    Modules of the current folder and of the workspace's root are found too. Raises `ConfigError`.
     """
+    # A console command does not search the current folder by itself.
+    for folder in (str(root.absolute()), os.getcwd()):
+        if specs and folder not in sys.path:
+            sys.path.insert(0, folder)
     return [made for spec in specs for made in _load(spec)]
 
 
@@ -30,14 +35,13 @@ def _load(spec: str) -> list[Any]:
 
 
 def _module(name: str, spec: str) -> ModuleType:
-    # A console command does not search the current folder by itself.
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         where = "" if error.name == name else f" (while importing {name})"
-        raise ConfigError(f"--tools {spec}: no module {error.name}{where} in {here}") from None
+        raise ConfigError(
+            f"--tools {spec}: no module {error.name}{where} in {os.getcwd()}"
+        ) from None
     # It is somebody's code: anything can come out of it.
     except Exception as error:
         raise ConfigError(

@@ -59,7 +59,7 @@ class Work:
             model=settings.model,
             base_url=settings.base_url,
             root=self.root,
-            tools=load_tools(settings.tools),
+            tools=load_tools(settings.tools, self.root),
             agents=settings.agents,
             agent=settings.agent,
             limits=settings.limits(),
