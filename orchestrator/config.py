@@ -116,7 +116,7 @@ class Settings(BaseSettings):
     allow: Several = ()
     ask: Several = ()
     deny: Several = ()
-    asking: bool = True
+    asking: bool | None = None
     output_format: Literal["text", "json", "stream-json"] = "text"
     quiet: bool = False
     log_content: bool = False

@@ -109,15 +109,20 @@ def next_step(state: State) -> Step | None:
 
 def _after_failure(state: State, failure: ModelFailed) -> Step:
     if failure.purpose == "handback":
-        return End("partial", f"limit:{state.limit}", state.text_so_far)
+        return End("partial", _limit_reason(state), state.text_so_far)
     return End("failed", f"provider:{failure.kind}", state.last_text)
+
+
+def _limit_reason(state: State) -> str:
+    limit = state.limit or ""
+    return limit if limit.startswith("permission:") else f"limit:{limit}"
 
 
 def _after_reply(state: State) -> Step | None:
     """After a reply that asked for no tool; ``None`` where the model is simply called again."""
     if state.handed_back:
         # Local servers let a model call tools although none may run: then it has said nothing.
-        return End("partial", f"limit:{state.limit}", state.text_so_far)
+        return End("partial", _limit_reason(state), state.text_so_far)
     match state.stop_reason:
         case "max_tokens" | "model_context_window_exceeded":
             return _after_cut(state)
@@ -137,6 +142,8 @@ def _after_answer(state: State) -> Step:
     problem = problem_of(text, spec.returns, is_child=spec.parent_id is not None)
     if problem is not None and not state.repaired and state.limit is None:
         return Say(_REPAIR.format(problem=problem), repair=True)
+    if not text and state.denied_turns:
+        return End("failed", f"permission:{state.denied_by}", "")
     if not text:
         return End("empty", "no_answer", "")
     if problem is not None and spec.returns is not None:

@@ -330,14 +330,14 @@ class Team:
         unread = granted.patterns.keys() - bounds.keys()
         return {name: have[name] for name in granted.tools if name not in unread}
 
-    def _access(self, agent: Agent) -> Access:
-        """What the agent's file tools may touch; asked for every path that they meet."""
+    def _access(self, agent: Agent, *, asks: bool = True) -> Access:
+        """What the agent's file tools may touch; asked for every path that they meet. Without
+        ``asks`` only denials count: nobody is asked when Outrider itself reads for the agent."""
 
         def check(use: Use, parts: Parts) -> None:
             call = current_call.get(None)
-            # Without a call it is Outrider that reads, for the agent: then only denials count.
-            tool, passed = (call.tool, call.passed) if call else ("", None)
-            agent.permissions.check_path(tool, use, parts, passed)
+            tool, passed = (call.tool, call.passed) if call else ("", frozenset[str]())
+            agent.permissions.check_path(tool, use, parts, passed if asks else None)
 
         return Access(readable_private=self._readable(agent), also=check)
 
@@ -388,7 +388,7 @@ class Team:
         )
         if not (instructed and options.memory):
             return around
-        access = self._access(agent)
+        access = self._access(agent, asks=False)
         return replace(around, instructions=project_instructions(options.root, access.check_read))
 
     def _memory_of(self, definition: Definition) -> Scope:

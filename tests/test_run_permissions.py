@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from orchestrator import Limits, Permissions, Report, Request, run
+from orchestrator.cli.exits import code_of
 from orchestrator.permissions import Answer, AskedFor
 from orchestrator.rundir import RunDir
 from orchestrator.testing import ScriptedModel, call, results
@@ -128,6 +129,72 @@ async def test_an_optional_tool_is_offered_only_where_a_rule_names_it(tmp_path: 
     assert "bash" in await tools_with(Permissions(("bash(git status:*)",)))
     assert "bash" in await tools_with(Permissions(ask=("bash",)))
     assert "bash" not in await tools_with(Permissions(("bash",), deny=("bash",)))
+
+
+async def test_an_agent_that_only_meets_denials_hands_back_with_the_rule_as_the_reason(
+    tmp_path: Path,
+) -> None:
+    """It does not go round in circles until a limit; the command line ends with exit code 4."""
+    turns = 0
+
+    def script(request: Request) -> Any:
+        nonlocal turns
+        turns += 1
+        if request.purpose == "handback":
+            return "what I have"
+        return [call("bash", command=f"rm {turns}"), call("bash", command="rm x")]
+
+    rules = Permissions(("bash",), deny=("bash(rm:*)",))
+    report = await run(
+        "go", model=ScriptedModel(script), root=tmp_path, tools=[bash], permissions=rules
+    )
+    assert (report.status, report.reason) == ("partial", "permission:bash(rm:*)")
+    assert (report.conclusion, turns, ran) == ("what I have", 6, [])
+    assert code_of(report.status, report.reason) == 4
+
+
+async def test_a_denial_that_is_worked_around_is_no_reason_to_stop(tmp_path: Path) -> None:
+    """One call that gets through, and the count begins anew."""
+    turn = 0
+
+    def script(request: Request) -> Any:
+        nonlocal turn
+        turn += 1
+        if turn > 12:
+            return "done"
+        command = "ls" if turn % 4 == 0 else "rm x"
+        return [call("bash", command=command)]
+
+    rules = Permissions(("bash",), deny=("bash(rm:*)",))
+    report = await run(
+        "go", model=ScriptedModel(script), root=tmp_path, tools=[bash], permissions=rules
+    )
+    assert (report.status, report.reason, ran) == ("finished", None, ["ls"] * 3)
+
+
+async def test_an_agent_that_is_denied_and_has_nothing_to_say_ends_for_that_reason(
+    tmp_path: Path,
+) -> None:
+    def script(request: Request) -> Any:
+        return "" if results(request) else [call("bash", command="rm x")]
+
+    rules = Permissions(("bash",), deny=("bash(rm:*)",))
+    report = await run(
+        "go", model=ScriptedModel(script), root=tmp_path, tools=[bash], permissions=rules
+    )
+    assert (report.status, report.reason) == ("failed", "permission:bash(rm:*)")
+
+
+async def test_text_of_a_tool_that_looks_like_a_refusal_is_none(tmp_path: Path) -> None:
+    async def odd() -> str:
+        """Says odd things."""
+        return "[denied by everybody] or so"
+
+    def script(request: Request) -> Any:
+        return "done" if len(results(request)) > 8 else [call("odd")]
+
+    report = await run("go", model=ScriptedModel(script), root=tmp_path, tools=[odd])
+    assert (report.status, report.reason) == ("finished", None)
 
 
 # ── paths ──

@@ -71,6 +71,7 @@ def run(
 def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> int:
     import anyio
 
+    from orchestrator.cli.asking import person_asked
     from orchestrator.cli.before import check_definitions, new_id, note_trust, read_task
     from orchestrator.cli.watching import progress_for, shown
     from orchestrator.cli.work import Work
@@ -80,8 +81,9 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     settings = configured.settings
     check_definitions(root, settings)
     note_trust(configured)
-    work = Work(read_task(task), root, run_id or new_id(), settings, sys.stdout)
     progress = progress_for(settings, sys.stderr, sys.stdout)
+    ask = person_asked(settings, progress, sys.stderr)
+    work = Work(read_task(task), root, run_id or new_id(), settings, sys.stdout, ask)
     # The standard output is the result's alone: what tools of the user's print goes to stderr.
     with shown(progress), redirect_stdout(sys.stderr):
         outcome = anyio.run(work.carry_out, progress)

@@ -19,6 +19,7 @@ from orchestrator.cli.watching import harmless
 from orchestrator.config import Settings
 from orchestrator.errors import JournalError
 from orchestrator.journal import read_records
+from orchestrator.permissions import Ask
 from orchestrator.progress import LiveTree, PlainLines
 from orchestrator.readings import summarise
 from orchestrator.report import Report, report_of
@@ -35,6 +36,7 @@ class Work:
     run_id: str
     settings: Settings
     stdout: TextIO
+    ask: Ask | None = None
     stream: Stream | None = field(default=None, init=False)
 
     async def carry_out(self, progress: LiveTree | PlainLines | None) -> Outcome[Report]:
@@ -65,6 +67,7 @@ class Work:
             limits=settings.limits(),
             context=settings.context(),
             permissions=settings.permissions(),
+            ask=self.ask,
             memory=settings.memory,
             run_id=self.run_id,
             model_aliases=settings.models,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -75,6 +76,7 @@ class PlainLines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._board = Board()
+        self._held: list[str] | None = None
 
     def __call__(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -82,8 +84,25 @@ class PlainLines:
             self._board = self._board.after(record)
             if text is not None:
                 seconds = record.ts - (self._board.began or record.ts)
-                self._stream.write(f"{seconds:7.1f}s  {text}\n")
+                self._write(f"{seconds:7.1f}s  {text}\n")
         self._stream.flush()
+
+    def _write(self, line: str) -> None:
+        if self._held is None:
+            self._stream.write(line)
+        else:
+            self._held.append(line)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to somebody else; the lines of the meantime follow."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            self._stream.writelines(held)
+            self._stream.flush()
 
     def __enter__(self) -> Self:
         return self

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -63,6 +64,17 @@ class LiveTree:
     ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, error, traceback)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to somebody else."""
+        if self._live is not None:
+            self._live.stop()
+        try:
+            yield
+        finally:
+            if self._live is not None:
+                self._live.start(refresh=True)
 
     def drop(self) -> None:
         """Show the cursor again when the process is about to be stopped at once."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -10,13 +11,16 @@ from orchestrator import events as ev
 from orchestrator.context import history
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.policy import Context
-from orchestrator.messages import encode, tool_result, user
+from orchestrator.messages import Block, encode, tool_result, user
 from orchestrator.state.calling import take_failure, take_reply
 from orchestrator.state.edits import compact, offload_parts
 from orchestrator.state.value import State, append
 
 # The name in an `offload_failed` event for the archive of a compaction.
 ARCHIVE = "archive"
+MOST_DENIED_TURNS = 5
+"""Turns in a row in which every call was denied, after which an agent hands back what it has."""
+_DENIED = re.compile(r"\[denied by (.*?)\](?: |$)", re.DOTALL)
 
 
 def replay(events: Iterable[ev.Event]) -> State:
@@ -122,6 +126,21 @@ def take_result(state: State, event: ev.ToolReturned) -> State:
     # Results go back in the order of the calls, whatever order they came in.
     answered = [results[i] for i in range(len(state.pending))]
     state = replace(state, pending=(), results={}, begun=frozenset())
-    state = append(state, {"role": "user", "content": answered})
+    state = _after_denials(append(state, {"role": "user", "content": answered}), answered)
     *earlier, newest = state.turn_weights
     return replace(state, turn_weights=(*earlier, newest + state.messages[-1].weight))
+
+
+def _after_denials(state: State, answered: Sequence[Block]) -> State:
+    """Who is denied again and again, and gets no other call through, cannot go on."""
+    rules = [found[1] if (found := _DENIED.match(_said(block))) else None for block in answered]
+    if None in rules:
+        return replace(state, denied_turns=0) if state.denied_turns else state
+    turns, rule = state.denied_turns + 1, rules[-1] or ""
+    limit = f"permission:{rule}" if turns >= MOST_DENIED_TURNS else None
+    return replace(state, denied_turns=turns, denied_by=rule, limit=state.limit or limit)
+
+
+def _said(block: Block) -> str:
+    content = block.get("content")
+    return content if block.get("is_error") and isinstance(content, str) else ""

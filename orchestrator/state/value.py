@@ -64,6 +64,11 @@ class State:
     level: Level = "normal"
     window_tokens: int = 0
 
+    # Turns in a row whose calls were all denied, and the rule of the last one.
+    denied_turns: int = 0
+    denied_by: str = ""
+
+    # A limit that was reached, or `permission:<rule>` where denials leave no way on.
     limit: str | None = None
     handed_back: bool = False
     failure: ev.ModelFailed | None = None
