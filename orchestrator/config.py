@@ -96,6 +96,7 @@ class Settings(BaseSettings):
     agents: Several = ()
     agent: str | None = None
     tools: Several = ()
+    mcp_config: str | None = None
     memory: bool = True
 
     compact_at: Amount = _CONTEXT.compact_at
@@ -271,6 +272,14 @@ def _file(path: Path, shown: str | None, relative_to: Path | None) -> _Place:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{shown}: no valid TOML: {error}") from None
+    if shown == PROJECT_FILE and "mcp_config" in values:
+        # A folder from elsewhere does not get to start programs by itself.
+        raise ConfigError(
+            f"{shown}:{_line(text, 'mcp_config')}: mcp_config: not taken from a project's file; describe "
+            "its servers in .mcp.json, which asks for an allow rule, or name the file with --mcp-config"
+        )
+    if isinstance(servers := values.get("mcp_config"), str):
+        values["mcp_config"] = str(path.parent / servers)
     if isinstance(agents := values.get("agents"), list):
         home = relative_to or path.parent
         values["agents"] = [str(home / a) if isinstance(a, str) else a for a in agents]

@@ -276,6 +276,20 @@ class MemoryWritten(Fact):
     text: str
 
 
+class McpServer(Fact):
+    """Something happened to an MCP server: it was ``skipped`` for want of a rule, ``started`` with so
+    many ``tools``, ``failed`` to start, ``changed`` its list, was ``lost`` and ``restarted``, or
+    ``given_up`` after too many restarts. ``address``: the program, or the address that is spoken to."""
+
+    content = frozenset({"text"})
+    event: Literal["mcp_server"] = "mcp_server"
+    server: str
+    status: Literal["skipped", "started", "failed", "changed", "lost", "restarted", "given_up"]
+    tools: int = 0
+    address: str = ""
+    text: str = ""
+
+
 class AgentSpawned(Fact):
     event: Literal["agent_spawned"] = "agent_spawned"
     child_id: str
@@ -342,6 +356,7 @@ Event = Annotated[
     | TodosWritten
     | MemoryWritten
     | AgentSpawned
+    | McpServer
     | BudgetReached
     | PermissionDecided
     | AgentEnded

@@ -23,6 +23,7 @@ from orchestrator.events import Record, RunEnded
 from orchestrator.journal import open_journal
 from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
+from orchestrator.mcp import Named, check_extra, find_servers
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Ask, Asking, Permissions
 from orchestrator.places import user_agent_folders
@@ -30,7 +31,7 @@ from orchestrator.prices import cost_usd
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir, check_run_id, new_run_id
-from orchestrator.team import Options, Team, described
+from orchestrator.team import Options, Team, described, may_start
 from orchestrator.tools import Tool, by_name
 from subagents import Definition, Loaded, discover, schema_of
 
@@ -50,6 +51,7 @@ async def run(
     base_url: str | None = None,
     root: str | Path = ".",
     tools: Iterable[Callable[..., Any] | Tool] = (),
+    mcp_config: Named | None = None,
     agents: Iterable[str | Path] = (),
     agent: str | None = None,
     limits: Limits | None = None,
@@ -70,6 +72,8 @@ async def run(
         base_url: A server that speaks the Messages API, instead of the provider's own.
         root: The workspace; run data goes to ``.outrider/runs`` in it.
         tools: Plain typed functions, async or not, that agents may call.
+        mcp_config: MCP servers to start: a file like ``.mcp.json``, or its content. Those of the
+            project's own ``.mcp.json`` are started where an allow rule names them.
         agents: Definition files or folders, before those of the project.
         agent: The definition that the main agent runs as, instead of the built-in one.
         limits: What the run may use.
@@ -93,6 +97,10 @@ async def run(
     folder = await run_sync(_workspace, root)
     if not task.strip():
         raise ConfigError("the task is empty: say what to do")
+    servers = await run_sync(find_servers, folder, mcp_config)
+    check_extra(
+        server for server in servers.servers if may_start(server, permissions or Permissions())
+    )
     definitions = await run_sync(discover, folder, tuple(agents), user_agent_folders())
     given = model if model is None or isinstance(model, Model) else resolved(model, aliases)
     async with _opened(given, base_url) as (chosen, name):
@@ -108,6 +116,7 @@ async def run(
                 run_id=new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id),
                 main=main,
                 tools=by_name(tools),
+                servers=servers,
                 definitions=definitions,
                 limits=limits or Limits(),
                 context=settings,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import partial
 from importlib.metadata import version
@@ -25,10 +25,11 @@ from orchestrator.concluding import conclude
 from orchestrator.context.policy import Context
 from orchestrator.desk import DiskDesk
 from orchestrator.errors import JournalError, ModelError, Overloaded
-from orchestrator.events import AgentSpawned, AgentStarted, RunStarted, TodosWritten
+from orchestrator.events import AgentSpawned, AgentStarted, McpServer, RunStarted, TodosWritten
 from orchestrator.execution import current_call
 from orchestrator.journal import read_records
 from orchestrator.loop import run_agent
+from orchestrator.mcp import Found, Happening, ServerConfig, Servers
 from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Ask, Permissions, can_bind
@@ -79,6 +80,7 @@ class Options:
     run_id: str
     main: Definition = MAIN
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    servers: Found = Found()
     definitions: Loaded = field(default_factory=Loaded)
     limits: Limits = Limits()
     context: Context = Context()
@@ -117,6 +119,15 @@ class Team:
         self._permissions = options.permissions.within(*Root(options.root).spellings)
         self._facts = {options.model_name: options.main_facts}
         self._asking = anyio.Lock()
+        self._servers = Servers(
+            group,
+            options.root,
+            run_dir.folder / "mcp",
+            partial(may_start, permissions=options.permissions),
+            self._tell_of_server,
+        )
+        # What happened to servers before there was an agent to record it.
+        self._untold: list[McpServer] = []
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
         self._learnt: dict[str, float] = {}
 
@@ -128,6 +139,7 @@ class Team:
     async def main(self) -> Agent:
         """The main agent, started."""
         options = self._options
+        await self._servers.start(options.servers.servers)
         agent = self._make(MAIN_ID, options.main, parent=None, depth=0)
         around = await run_sync(self._surroundings, agent, options.main)
         spec = compose.started(
@@ -150,7 +162,9 @@ class Team:
             version=version("outrider"),
             root=str(options.root),
         )
-        await agent.record(run_started, spec)
+        told, self._untold = self._untold, []
+        await agent.record(run_started, spec, *told)
+        self._live[MAIN_ID] = agent
         return agent
 
     async def make_child(
@@ -213,6 +227,15 @@ class Team:
         await run_agent(main)
         await self._background.end_children_of(main)
         self._group.cancel_scope.cancel()
+
+    async def _tell_of_server(self, happening: Happening) -> None:
+        self._untold.append(McpServer(**asdict(happening)))
+        if (main := self._live.get(MAIN_ID)) is None:
+            return
+        told, self._untold = self._untold, []
+        # A journal that cannot be written ends the run by whoever needs it; a server's owner does not.
+        with suppress(JournalError):
+            await main.record(*told)
 
     def _learn_from(self, agent: Agent) -> None:
         estimator = agent.state.estimator
@@ -314,6 +337,7 @@ class Team:
             ),
             *self._memories.tools(agent, self._memory_of(definition), definition.name),
             *options.tools.values(),
+            *self._servers.tools(server.key for server in options.servers.servers).values(),
         ]
         have = {t.name: t for t in everything if agent.permissions.enables(t.name)}
         if definition.todos is False:
@@ -403,6 +427,11 @@ class Team:
             if model not in self._facts:
                 self._facts[model] = await described(self._seams.model, model)
         return self._facts[model]
+
+
+def may_start(server: ServerConfig, permissions: Permissions) -> bool:
+    """Whether a server is started: the user named its file, or a rule names it."""
+    return server.is_named
 
 
 async def described(model: Model, name: str) -> ModelFacts:

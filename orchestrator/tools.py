@@ -7,12 +7,12 @@ back as error results that tell the model what to do differently.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_type_hints, overload
+from typing import Any, Literal, Protocol, cast, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -53,9 +53,40 @@ def this_call() -> ThisCall:
     return calling.get()
 
 
+class Arguments(Protocol):
+    """What a tool can be called with."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The arguments that there are, for a message."""
+        ...
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the function takes them, by keyword. Raises ``ValidationError`` or
+        `ToolError` for what does not fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The arguments of a function with types."""
+
+    model: type[BaseModel]
+
+    @property
+    def names(self) -> Sequence[str]:
+        return list(self.model.model_fields)
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        fitting = self.model.model_validate(dict(given))
+        return {name: getattr(fitting, name) for name in self.model.model_fields}
+
+
 @dataclass(frozen=True)
 class Tool:
     """A function that models can call. Make one with `tool`.
+
+    ``arguments`` checks what a model gives; ``input_schema`` is what it is told about them.
 
     ``bounded``: the tool keeps its results within a limit of its own, so they are never offloaded at
     birth. ``expected``: exceptions whose text is written for the model. ``after_crash``: what becomes
@@ -66,7 +97,7 @@ class Tool:
     name: str
     description: str
     input_schema: dict[str, Any]
-    arguments: type[BaseModel]
+    arguments: Arguments
     function: Callable[..., Any]
     bounded: bool = False
     expected: tuple[type[Exception], ...] = (ToolError,)
@@ -89,11 +120,10 @@ class Tool:
     async def run(self, given: Mapping[str, Any]) -> Output:
         """Call the function with a model's arguments.
 
-        Raises ``ValidationError`` for arguments that do not fit, `ToolError` when its time is over,
-        and whatever the function raises.
+        Raises ``ValidationError`` or `ToolError` for arguments that do not fit, `ToolError` when its
+        time is over, and whatever the function raises.
         """
-        checked = self.arguments.model_validate(dict(given))
-        arguments = {name: getattr(checked, name) for name in type(checked).model_fields}
+        arguments = self.arguments.checked(given)
         with anyio.move_on_after(self.seconds):
             value = await self._called(arguments)
             # Images are looked through, and large values take a while to write as JSON.
@@ -178,7 +208,7 @@ def tool_of(
         name=name,
         description=face.description,
         input_schema=face.input_schema,
-        arguments=face.arguments,
+        arguments=Typed(face.arguments),
         function=function,
         bounded=bounded,
         expected=(ToolError, *expected),
@@ -320,7 +350,7 @@ def _first(error: Exception) -> Exception:
 
 
 def _explain_arguments(error: ValidationError, used: Tool) -> str:
-    known = ", ".join(used.arguments.model_fields) or "none"
+    known = ", ".join(used.arguments.names) or "none"
     problems = []
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(map(str, item["loc"])) or "arguments"

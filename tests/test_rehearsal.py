@@ -231,7 +231,7 @@ def check_legal(request: Request, reply: Reply, tools: Mapping[str, Tool]) -> No
     if request.tool_choice is not None:
         assert not uses
     for use in uses:
-        tools[use["name"]].arguments.model_validate(use["input"])
+        tools[use["name"]].arguments.checked(use["input"])
     json.dumps(reply.content)
 
 

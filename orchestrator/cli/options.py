@@ -47,6 +47,12 @@ Tools = Annotated[
         help="A function, or list of functions, for agents to call; repeatable.",
     ),
 ]
+McpConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--mcp-config", metavar="FILE", help="MCP servers to start, in the form of .mcp.json."
+    ),
+]
 Memory = Annotated[
     bool | None,
     typer.Option(

@@ -24,6 +24,7 @@ def run(
     agents: opt.Agents = None,
     agent: opt.Agent = None,
     tools: opt.Tools = None,
+    mcp_config: opt.McpConfig = None,
     memory: opt.Memory = None,
     compact_at: opt.CompactAt = None,
     compaction: opt.Compaction = None,

@@ -62,6 +62,7 @@ class Work:
             base_url=settings.base_url,
             root=self.root,
             tools=load_tools(settings.tools, self.root),
+            mcp_config=settings.mcp_config,
             agents=settings.agents,
             agent=settings.agent,
             limits=settings.limits(),
