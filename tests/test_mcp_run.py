@@ -77,7 +77,8 @@ async def test_a_run_finishes_when_one_server_dies_and_another_hangs(
     assert dies.startswith(
         "[error] the server mortal died during the call: it was ended by signal 9"
     )
-    assert "[error]" in behind
+    # It may have been asked before the call that hangs, or not.
+    assert behind.startswith("[error] ") or behind.endswith("\nbehind the one that hangs")
     alive, awake, child = report.conclusion.split(" / ")
     assert alive.endswith("\nalive again")
     assert awake.endswith("\nawake again")
@@ -90,7 +91,9 @@ async def test_a_run_finishes_when_one_server_dies_and_another_hangs(
         assert getattr(report.usage, field) == total
         assert sum(getattr(agent.usage, field) for agent in report.agents) == total
     returned = log_of(tmp_path, report, "tool_returned")
-    assert [e["is_error"] for e in returned if e["tool"].startswith("mcp__")].count(True) == 3
+    errors = [e["tool"] for e in returned if e["is_error"]]
+    assert errors.count("mcp__lazy__hang") == errors.count("mcp__mortal__die") == 1
+    assert len(errors) == 2 + behind.startswith("[error]")
     happened = {(e["server"], e["status"]) for e in log_of(tmp_path, report, "mcp_server")}
     assert happened == {
         (server, status)
