@@ -11,7 +11,7 @@ import mcp_types as types
 
 from orchestrator.errors import ToolError
 from orchestrator.messages import Block, text_block
-from orchestrator.tools import Output
+from orchestrator.outputs import Output
 from workspace import WorkspaceError, media_blocks
 
 # Images and documents of one result; each was measured against the API's limits before.

@@ -20,7 +20,8 @@ from orchestrator.errors import ToolError
 from orchestrator.mcp.config import ServerConfig
 from orchestrator.mcp.listing import Listing, Offered
 from orchestrator.mcp.schemas import SchemaArguments
-from orchestrator.tools import Output, Tool
+from orchestrator.outputs import Output
+from orchestrator.tools import Tool
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connection import Connection
