@@ -31,7 +31,7 @@ from orchestrator.prices import cost_usd
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir, check_run_id, new_run_id
-from orchestrator.team import Options, Team, described, may_start
+from orchestrator.team import BUILT_IN, Options, Team, described, may_start
 from orchestrator.tools import Tool, by_name
 from subagents import Definition, Loaded, discover, schema_of
 
@@ -115,7 +115,7 @@ async def run(
                 model_name=name,
                 run_id=new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id),
                 main=main,
-                tools=by_name(tools),
+                tools=_own(tools),
                 servers=servers,
                 definitions=definitions,
                 limits=limits or Limits(),
@@ -129,6 +129,16 @@ async def run(
                 observers=observers,
             )
         )
+
+
+def _own(tools: Iterable[Callable[..., Any] | Tool]) -> dict[str, Tool]:
+    """The user's own tools by name. Raises `ConfigError`."""
+    named = by_name(tools)
+    if clash := sorted(BUILT_IN & named.keys()):
+        raise ConfigError(
+            f"a tool cannot be named {clash[0]}: that is a built-in one; rename yours"
+        )
+    return named
 
 
 def _check_main(main: Definition, settings: Context, model: str, facts: ModelFacts) -> None:

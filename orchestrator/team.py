@@ -32,10 +32,11 @@ from orchestrator.loop import run_agent
 from orchestrator.mcp import Found, Happening, ServerConfig, Servers
 from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
-from orchestrator.permissions import Ask, Permissions, can_bind
+from orchestrator.permissions import OPTIONAL, Ask, Permissions, can_bind
 from orchestrator.rundir import RunDir
 from orchestrator.state import replay
 from orchestrator.tools import Tool, tool_of
+from orchestrator.webtools import web_tools
 from subagents import (
     Brief,
     ChildTools,
@@ -52,6 +53,8 @@ from subagents import (
 from todos import Status as TodoStatus
 from todos import Todo, TodoError, TodoTool, parse, render
 from workspace import (
+    MEMORY_TOOLS,
+    READ_ONLY,
     Access,
     FileTools,
     Parts,
@@ -65,6 +68,15 @@ from workspace import (
 MAIN_ID = "main"
 _OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
 _READING = ("ls", "read_file", "glob", "grep")
+# Names that nobody else's tools may have: what agents do by themselves relies on them.
+BUILT_IN = frozenset(
+    (
+        *(*READ_ONLY, "write_file", "edit_file", "delete_file"),
+        *("write_todos", "skill"),
+        *_OF_PARENTS,
+        *MEMORY_TOOLS,
+    )
+)
 DESCRIBE_SECONDS = 5.0
 DESCRIBE_AGAIN_SECONDS = 0.25
 
@@ -116,7 +128,7 @@ class Team:
         self._budget = Budget(
             max_tokens=options.limits.max_tokens, max_cost=options.limits.max_cost
         )
-        self._permissions = options.permissions.within(*Root(options.root).spellings)
+        self._permissions = _with_own(options).within(*Root(options.root).spellings)
         self._facts = {options.model_name: options.main_facts}
         self._asking = anyio.Lock()
         self._servers = Servers(
@@ -336,6 +348,7 @@ class Team:
                 for f in self._describing(agent, kinds)
             ),
             *self._memories.tools(agent, self._memory_of(definition), definition.name),
+            *web_tools(agent),
             *options.tools.values(),
             *self._servers.tools(server.key for server in options.servers.servers).values(),
         ]
@@ -432,6 +445,14 @@ class Team:
 def may_start(server: ServerConfig, permissions: Permissions) -> bool:
     """Whether a server is started: the user named its file, or a rule names it."""
     return server.is_named
+
+
+def _with_own(options: Options) -> Permissions:
+    """The run's rules. Bringing a tool of the name of an optional one, such as `web_search`, enables
+    it like a rule."""
+    rules = options.permissions
+    own = [n for n in OPTIONAL if n in options.tools and not rules.enables(n)]
+    return replace(rules, allow=(*rules.allow, *own))
 
 
 async def described(model: Model, name: str) -> ModelFacts:
