@@ -45,6 +45,7 @@ class Surroundings:
     listing: str = ""
     memory: str = ""
     instructions: str = ""
+    skills: str = ""
 
 
 def child_id(parent_id: str, agent_type: str, turn: int, index: int, tool_use_id: str) -> str:
@@ -67,6 +68,11 @@ def system_of(definition: Definition, around: Surroundings) -> list[Block]:
     parts = [definition.prompt.strip()]
     if around.listing:
         parts.append(f"Kinds of subagents (subagent_type):\n{around.listing.strip()}")
+    if around.skills:
+        parts.append(
+            "Skills: instructions for kinds of tasks. Read the one that fits with skill(name) before "
+            f"such a task, and follow it within your own:\n{around.skills.strip()}"
+        )
     parts.append(f"Workspace: {around.root} (paths are relative to it). Today: {around.date}.")
     blocks = [text_block("\n\n".join(p for p in parts if p))]
     known = []

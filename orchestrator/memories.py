@@ -79,7 +79,11 @@ class Memories:
             )
 
         made = MemoryTools(memory, self._refuse, written)
-        return [tool_of(f, bounded=True, expected=(WorkspaceError,)) for f in made.functions()]
+        # Made again after a crash, a change finds that it is there, or says that it is not.
+        return [
+            tool_of(f, bounded=True, expected=(WorkspaceError,), after_crash="repeat")
+            for f in made.functions()
+        ]
 
     def _of(self, scope: Scope, agent_type: str) -> Memory:
         return Memory(self._root, agent_type if scope == "agent" else None)

@@ -13,3 +13,12 @@ def user_agent_folders() -> tuple[Path, ...]:
 
     home = Path(os.path.expanduser("~"))
     return (user_config_path("outrider") / "agents", home / ".claude/agents")
+
+
+def user_skill_folders() -> tuple[Path, ...]:
+    """The folders of a user's own skills, best first: Outrider's, then Claude Code's. They need not
+    be there."""
+    from platformdirs import user_config_path
+
+    home = Path(os.path.expanduser("~"))
+    return (user_config_path("outrider") / "skills", home / ".claude/skills")

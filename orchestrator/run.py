@@ -26,11 +26,12 @@ from orchestrator.logs import LogWriter
 from orchestrator.mcp import Named, check_extra, find_servers
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import Ask, Asking, Permissions
-from orchestrator.places import user_agent_folders
+from orchestrator.places import user_agent_folders, user_skill_folders
 from orchestrator.prices import cost_usd
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir, check_run_id, new_run_id
+from orchestrator.skills import find_skills
 from orchestrator.team import BUILT_IN, Options, Team, described, may_start
 from orchestrator.tools import Tool, by_name
 from subagents import Definition, Loaded, discover, schema_of
@@ -102,6 +103,7 @@ async def run(
         server for server in servers.servers if may_start(server, permissions or Permissions())
     )
     definitions = await run_sync(discover, folder, tuple(agents), user_agent_folders())
+    skills = await run_sync(find_skills, folder, user_skill_folders())
     given = model if model is None or isinstance(model, Model) else resolved(model, aliases)
     async with _opened(given, base_url) as (chosen, name):
         facts = await described(chosen, name)
@@ -118,6 +120,7 @@ async def run(
                 tools=_own(tools),
                 servers=servers,
                 definitions=definitions,
+                skills=skills.known,
                 limits=limits or Limits(),
                 context=settings,
                 permissions=permissions or Permissions(),

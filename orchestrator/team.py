@@ -34,6 +34,7 @@ from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
 from orchestrator.permissions import OPTIONAL, Ask, Permissions, can_bind
 from orchestrator.rundir import RunDir
+from orchestrator.skills import Skill, SkillTool, offered
 from orchestrator.state import replay
 from orchestrator.tools import Tool, tool_of
 from orchestrator.webtools import web_tools
@@ -94,6 +95,7 @@ class Options:
     tools: Mapping[str, Tool] = field(default_factory=dict)
     servers: Found = Found()
     definitions: Loaded = field(default_factory=Loaded)
+    skills: Mapping[str, Skill] = field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
     permissions: Permissions = Permissions()
@@ -349,6 +351,7 @@ class Team:
             ),
             *self._memories.tools(agent, self._memory_of(definition), definition.name),
             *web_tools(agent),
+            *self._skill_tools(agent),
             *options.tools.values(),
             *self._servers.tools(server.key for server in options.servers.servers).values(),
         ]
@@ -367,16 +370,23 @@ class Team:
         unread = granted.patterns.keys() - bounds.keys()
         return {name: have[name] for name in granted.tools if name not in unread}
 
-    def _access(self, agent: Agent, *, asks: bool = True) -> Access:
+    def _access(
+        self,
+        agent: Agent,
+        private: Callable[[], Iterable[str]] | None = None,
+        *,
+        asks: bool = True,
+    ) -> Access:
         """What the agent's file tools may touch; asked for every path that they meet. Without
-        ``asks`` only denials count: nobody is asked when Outrider itself reads for the agent."""
+        ``asks`` only denials count: nobody is asked when Outrider itself reads for the agent.
+        ``private``: what is read of Outrider's own folder, instead of what the agent may."""
 
         def check(use: Use, parts: Parts) -> None:
             call = current_call.get(None)
             tool, passed = (call.tool, call.passed) if call else ("", frozenset[str]())
             agent.permissions.check_path(tool, use, parts, passed if asks else None)
 
-        return Access(readable_private=self._readable(agent), also=check)
+        return Access(readable_private=private or self._readable(agent), also=check)
 
     def _describing(self, agent: Agent, kinds: Loaded) -> list[Callable[..., Any]]:
         def model_of(definition: Definition) -> str:
@@ -385,6 +395,19 @@ class Team:
         if not is_shortened(kinds):
             return []
         return [DescribeTool(kinds, lambda: agent.tools, model_of).describe_subagent]
+
+    def _skill_tools(self, agent: Agent) -> list[Tool]:
+        if (skills := self._skills_of(agent)) is None:
+            return []
+        made = tool_of(skills.skill, bounded=True, expected=(WorkspaceError,), after_crash="repeat")
+        return [made]
+
+    def _skills_of(self, agent: Agent) -> SkillTool | None:
+        return offered(
+            self._options.skills,
+            partial(self._access, agent, asks=False),
+            partial(self._access, agent),
+        )
 
     def _model_of(self, definition: Definition, parent_model: str) -> str:
         options = self._options
@@ -400,11 +423,15 @@ class Team:
         return Loaded({k: d for k, d in known.definitions.items() if k.casefold() in names})
 
     def _readable(self, agent: Agent) -> Callable[[], Iterable[str]]:
-        """What an agent may read of Outrider's own folder: its files and its children's results."""
+        """What an agent may read of Outrider's own folder: its files, its children's results, and the
+        folders of skills that it can read anyway."""
         shown, folder = self._run_dir.shown, self._run_dir.agent
+        skills = self._skills_of(agent)
 
         def prefixes() -> Iterable[str]:
             yield shown(folder(agent.agent_id).folder)
+            if skills is not None and "skill" in agent.tools:
+                yield from skills.folders
             for child in agent.children:
                 yield shown(folder(child).results)
                 # The first conclusion, and those of questions asked afterwards.
@@ -417,11 +444,13 @@ class Team:
         options = self._options
         scope = self._memory_of(definition)
         instructed = scope != "none" if definition.instructions is None else definition.instructions
+        skills = self._skills_of(agent)
         around = Surroundings(
             root=str(options.root),
             date=date.today().isoformat(),
             listing=listing(self._spawnable(definition)) if "task" in agent.tools else "",
             memory=self._memories.snapshot(scope, definition.name),
+            skills=skills.listing() if skills and "skill" in agent.tools else "",
         )
         if not (instructed and options.memory):
             return around

@@ -1,5 +1,6 @@
 """Subagents: their definitions, tolerant of how people write them, and how work is handed to one."""
 
+from subagents.block import Entry
 from subagents.children import ChildTools
 from subagents.conclusion import (
     CONCLUSION_TOKENS,
@@ -12,8 +13,9 @@ from subagents.conclusion import (
 from subagents.contract import instruction, named_files, problem_of, schema_of
 from subagents.definition import JSON, Definition, Problem
 from subagents.describe import DescribeTool, is_shortened
-from subagents.loader import FOLDERS, Loaded, builtin, discover, load, parse
-from subagents.spawn import Brief, Finished, SpawnError, TaskTool, find, listing
+from subagents.loader import FOLDERS, Loaded, builtin, discover, load, parse, project_folders
+from subagents.matter import FrontMatter, front_matter
+from subagents.spawn import Brief, Finished, SpawnError, TaskTool, find, listed, listing
 from subagents.starting import starting_file
 from subagents.toolnames import Resolved, resolve
 
@@ -26,7 +28,9 @@ __all__ = [
     "Conclusion",
     "Definition",
     "DescribeTool",
+    "Entry",
     "Finished",
+    "FrontMatter",
     "Loaded",
     "Problem",
     "Resolved",
@@ -37,14 +41,17 @@ __all__ = [
     "discover",
     "estimate",
     "find",
+    "front_matter",
     "instruction",
     "is_shortened",
     "limit_each",
+    "listed",
     "listing",
     "load",
     "named_files",
     "parse",
     "problem_of",
+    "project_folders",
     "render",
     "resolve",
     "schema_of",

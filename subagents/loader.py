@@ -56,7 +56,7 @@ def discover(root: StrPath, extra: Iterable[StrPath] = (), user: Iterable[StrPat
     in their order > built-in. Folders of the project and of the user that are not there are no
     problem."""
     paths = [Path(path) for path in extra]
-    for folder in _project(Path(root)):
+    for folder in project_folders(root):
         paths += [path for name in FOLDERS if (path := folder / name).is_dir()]
     paths += [path for path in map(Path, user) if path.is_dir()]
     loaded = load(*paths)
@@ -143,11 +143,11 @@ def _files(path: Path, problems: list[Problem]) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _project(root: Path) -> list[Path]:
+def project_folders(root: StrPath) -> list[Path]:
     """The root and the folders above it up to the one under version control, nearest first."""
-    root = Path(os.path.abspath(root))
-    folders = [root, *root.parents]
+    nearest = Path(os.path.abspath(root))
+    folders = [nearest, *nearest.parents]
     for index, folder in enumerate(folders):
         if (folder / ".git").exists():
             return folders[: index + 1]
-    return [root]
+    return [nearest]

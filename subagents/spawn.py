@@ -161,7 +161,12 @@ def listing(definitions: Definitions, limit_tokens: int = LISTING) -> str:
     Long descriptions are shortened to one length, the largest that fits; the last line says so.
     """
     known = definitions.definitions if isinstance(definitions, Loaded) else definitions
-    texts = {name: " ".join(known[name].description.split()) for name in known}
+    return listed({name: known[name].description for name in known}, limit_tokens)
+
+
+def listed(descriptions: Mapping[str, str], limit_tokens: int) -> str:
+    """The same for anything that has names and descriptions."""
+    texts = {name: " ".join(text.split()) for name, text in descriptions.items()}
     full = _lines(texts)
     if estimate(full) <= limit_tokens:
         return full

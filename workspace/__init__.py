@@ -1,6 +1,7 @@
 """The files an agent works with: confined paths, file tools, the result store, the memory file."""
 
 from workspace.access import Access, Rule, Use, is_private
+from workspace.confined import names_confined, read_confined
 from workspace.entries import MemoryEntry, duplicates
 from workspace.errors import (
     BadEntry,
@@ -65,9 +66,11 @@ __all__ = [
     "duplicates",
     "is_private",
     "media_blocks",
+    "names_confined",
     "page",
     "parse",
     "project_instructions",
+    "read_confined",
     "read_memory",
     "seconds_for",
     "why_no_sandbox",

@@ -53,7 +53,11 @@ def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | 
     """The tools of a main agent in this workspace, under the settings' denials."""
     from orchestrator.tools import tool_of
 
-    functions = [*_functions(root, found), *(_of_memory(root) if settings.memory else ())]
+    functions = [
+        *_functions(root, found),
+        *(_of_memory(root) if settings.memory else ()),
+        *_of_skills(root, settings),
+    ]
     made = (tool_of(function) for function in functions)
     sizes: dict[str, int | None] = {tool.name: tokens(_json(tool.schema)) for tool in made}
     # By name only: looking at a project must not run its code.
@@ -81,6 +85,21 @@ def _of_memory(root: Path) -> Iterable[Callable[..., Any]]:
     from workspace import Memory, MemoryTools
 
     return MemoryTools(Memory(root), _nowhere, _nowhere).functions()
+
+
+def _of_skills(root: Path, settings: Settings) -> Iterable[Callable[..., Any]]:
+    from orchestrator.places import user_skill_folders
+    from orchestrator.skills import find_skills, offered
+    from workspace import Access, Parts, Use
+
+    permissions = settings.permissions()
+
+    def check(use: Use, parts: Parts) -> None:
+        permissions.check_path("", use, parts, None)
+
+    found = find_skills(root, user_skill_folders())
+    tool = offered(found.known, lambda private: Access(readable_private=private, also=check))
+    return [] if tool is None else [tool.skill]
 
 
 def _nowhere(*_: Any) -> Any:

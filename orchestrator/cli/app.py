@@ -20,6 +20,7 @@ from orchestrator.cli import (
     replay,
     running,
     runs,
+    skills,
     tokens,
     view,
 )
@@ -41,6 +42,7 @@ app.command("replay")(replay.replay)
 app.command("view")(view.view)
 app.add_typer(agents.app, name="agents")
 app.add_typer(memory.app, name="memory")
+app.command("skills")(skills.skills)
 app.add_typer(config.app, name="config")
 app.command("doctor")(doctor.doctor)
 

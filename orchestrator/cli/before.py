@@ -12,9 +12,10 @@ import typer
 from orchestrator.cli.exits import say
 from orchestrator.config import PROJECT_FILE, Configured, Settings
 from orchestrator.errors import ConfigError
-from orchestrator.places import user_agent_folders
+from orchestrator.places import user_agent_folders, user_skill_folders
 from orchestrator.progress import inert
 from orchestrator.rundir import new_run_id
+from orchestrator.skills import find_skills
 from subagents import Problem, discover, load
 
 # Problems of definition files that are shown before a run; `agents check` shows all of them.
@@ -33,23 +34,24 @@ def new_id() -> str:
 
 
 def check_definitions(root: Path, settings: Settings) -> None:
-    """Say what is wrong with definition files.
+    """Say what is wrong with definition files and with skills.
 
     Raises `ConfigError` for errors in those that were named: they are wanted.
     """
     named = [p for p in load(*settings.agents).problems if p.severity == "error"]
     if named or not settings.quiet:
-        _show(discover(root, settings.agents, user_agent_folders()).problems)
+        _show(discover(root, settings.agents, user_agent_folders()).problems, "agents check")
+        _show(find_skills(root, user_skill_folders()).problems, "skills")
     if named:
         raise ConfigError(f"{named[0].path} gives no definition; nothing was run")
 
 
-def _show(problems: Sequence[Problem]) -> None:
+def _show(problems: Sequence[Problem], command: str) -> None:
     worth = [problem for problem in problems if problem.severity != "info"]
     for problem in worth[:_SHOWN_PROBLEMS]:
         typer.echo(inert(str(problem)), err=True)
     if len(worth) > _SHOWN_PROBLEMS:
-        typer.echo(f"… and {len(worth) - _SHOWN_PROBLEMS} more: outrider agents check", err=True)
+        typer.echo(f"… and {len(worth) - _SHOWN_PROBLEMS} more: outrider {command}", err=True)
 
 
 def note_trust(configured: Configured) -> None:
