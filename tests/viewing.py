@@ -85,9 +85,9 @@ class LongRead:
         number = max((c["input"]["number"] for c in calls), default=0)
         return [call("page", number=number + 1)] if number < self.pages else "read them all"
 
-    def go(self, root: Path, **context: Any) -> Report:
+    def go(self, root: Path, run_id: str = "first", **context: Any) -> Report:
         settings = Context(window=32_000, **context)
-        return record_run(root, self.script, tools=[page], context=settings)
+        return record_run(root, self.script, run_id, tools=[page], context=settings)
 
 
 Fact = tuple[str, int, ev.Fact]

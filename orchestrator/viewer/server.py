@@ -108,7 +108,7 @@ def _detail(journal: Path, agent_id: str, clean: Clean) -> Response:
 async def patches(watch: Watch, clean: Clean, after: int) -> AsyncIterator[str]:
     """Server-sent events: what came after record ``after``, then what comes. The event's id is the
     record that it goes up to, so that a connection that broke goes on from there."""
-    rows, lists, sent = (after if after else -1), after, -1
+    rows, lists, sent = (after if after else -1), after, 0
     while True:
         if sent != watch.version or lists < watch.story.seq:
             sent = watch.version

@@ -255,7 +255,7 @@ class Story:
 
 
 def _not_ended(alive: bool | None) -> str:
-    return "crashed" if alive is False else "running"
+    return "reading" if alive is None else "running" if alive else "crashed"
 
 
 def _usage(usage: Usage) -> Patch:

@@ -47,7 +47,7 @@ class Watch:
             self._quiet = 0.0
         told = problem != self.story.problem
         self.story.problem = problem
-        if records or await self._ask_alive() or told:
+        if records or told or await self._ask_alive():
             self.version += 1
             self._grown.set()
             self._grown = anyio.Event()
@@ -61,7 +61,8 @@ class Watch:
         """Whether somebody holds the run, asked rarely: asking takes the lock for an instant.
         Returns whether that has changed."""
         story = self.story
-        if self._quiet < _ALIVE_SECONDS or story.tally.run.status is not None:
+        known = story.alive is not None and self._quiet < _ALIVE_SECONDS
+        if known or story.tally.run.status is not None:
             return False
         self._quiet = 0.0
         alive = await run_sync(is_running, self._journal)

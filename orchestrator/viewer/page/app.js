@@ -38,7 +38,6 @@ function route() {
   view = name === "search" ? searchView() : (entry || VIEWS[0])[2](...rest);
   document.title = `${view.title} · ${state.run.id || "Outrider"}`;
   fill(find("tabs"), VIEWS.map(([path, title]) => h("a", { href: "#" + path, "aria-current": path === (entry ? name : name === "search" ? null : "") ? "page" : null }, title)));
-  main.className = name || "overview";
   main.replaceChildren(...view.node);
   main.scrollTop = 0;
   view.update();

@@ -1,0 +1,428 @@
+"""The viewer in a real browser: live, large, hostile, from a file; keys, phone, light and dark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from orchestrator import Report, Request
+from orchestrator.testing import call, results
+from tests.chromium import Page, chromium, longest_task_ms, why_not
+from tests.test_cli_process import outrider
+from tests.viewing import (
+    LONG_LINE,
+    LongRead,
+    Viewer,
+    crowd,
+    hostile,
+    record_run,
+    two_children,
+    viewer,
+    write_journal,
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(why_not() is not None, reason=f"browser {why_not()}"),
+]
+
+VIEWS = ("#", "#agent/0", "#time", "#turns/0", "#todos", "#conclusions", "#tools", "#events")
+AGENTS, EVENTS = 200, 20_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = Page(context)
+    yield page
+    context.close()
+
+
+def apart(act: Callable[[], Any]) -> Any:
+    """``act`` in a thread of its own: the browser's driver has an event loop in this one."""
+    got: list[Any] = []
+    thread = Thread(target=lambda: got.append(act()))
+    thread.start()
+    thread.join()
+    return got[0]
+
+
+def workspace(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    root = tmp_path_factory.mktemp(name) / "ws"
+    root.mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with runs of each kind: two children, a long one with compactions, a hostile one."""
+    root = workspace(tmp_path_factory, "small")
+
+    def record() -> None:
+        record_run(root, two_children, run_id="team")
+        LongRead().go(root, offload_at=None, run_id="long")
+        record_run(root, hostile, run_id="hostile", task="a hostile task \x1b[31m<b>\u202e")
+
+    apart(record)
+    return root
+
+
+@pytest.fixture(scope="module")
+def team(small: Path) -> Iterator[Viewer]:
+    with viewer(small, "team") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    root = workspace(tmp_path_factory, "large")
+    apart(lambda: write_journal(root, crowd(AGENTS, EVENTS)))
+    with viewer(root) as running:
+        yield running
+
+
+# ── what it shows ──
+
+
+def test_the_first_screen_says_how_it_stands_and_where_the_tokens_went(
+    page: Page, team: Viewer
+) -> None:
+    page.open(team.address)
+    shown = page.text()
+    assert page.text("#status") == "finished"
+    for words in ("Tokens", "Cost", "From the cache", "Most tokens", "Most tool output"):
+        assert words in shown
+    assert page.tab.locator(".agents [role=row][aria-level]").count() == 3
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_draws_without_an_error(page: Page, team: Viewer, view: str) -> None:
+    page.open(team.address)
+    page.go(view)
+    page.wait("document.querySelector('main').innerText.length > 10")
+    assert page.errors == []
+
+
+def test_the_token_does_not_stay_in_the_address(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    assert team.token not in page.tab.url
+    page.tab.reload()
+    page.wait("document.querySelector('#status').textContent === 'finished'")
+
+
+def test_no_request_leaves_the_host(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    for view in VIEWS:
+        page.go(view)
+    assert len(page.requests) > 8
+    assert {url.partition("//")[2].partition("/")[0] for url in page.requests} == {
+        f"127.0.0.1:{team.port}"
+    }
+
+
+def test_the_chart_shows_lines_and_marks_and_has_a_table(page: Page, small: Path) -> None:
+    with viewer(small, "long") as running:
+        page.open(running.address)
+        page.go("#agent/0")
+        page.wait("document.querySelectorAll('.chart .rule').length === 3")
+        chart = page.tab.locator("svg.chart")
+        assert "the same as a table below" in chart.get_attribute("aria-label")
+        assert "compaction" in " ".join(page.tab.locator(".chart .mark title").all_text_contents())
+        page.tab.click("text=As a table")
+        rows = page.tab.locator("main table tbody tr")
+        assert rows.count() > 30
+        assert "compaction:" in page.text("main table")
+
+
+def test_a_turn_shows_its_sections_what_is_new_and_what_left(page: Page, small: Path) -> None:
+    with viewer(small, "long") as running:
+        page.open(running.address)
+        page.go("#turns/0/1")
+        page.wait("document.querySelector('.section') !== null")
+        for _ in range(60):
+            if "compaction 1" in page.text(".body"):
+                break
+            page.tab.keyboard.press("]")
+        assert "gone since the turn before" in page.text(".body")
+        assert "compaction 1, archived in .outrider/" in page.text(".body")
+        turn = page.tab.url.rpartition("/")[2]
+        page.tab.keyboard.press("[")
+        assert page.tab.url.endswith(f"/{int(turn) - 1}")
+        before = page.tab.locator(".body .block").count()
+        page.tab.keyboard.press("c")
+        assert page.tab.locator(".body .block").count() < before
+        page.tab.locator(".body .block summary").last.click()
+        page.wait("document.querySelector('.body .block .text') !== null")
+        assert page.errors == []
+
+
+# ── live ──
+
+
+def test_a_live_run_is_shown_within_two_seconds(page: Page, tmp_path: Path) -> None:
+    """From the model's reply until the page shows what it led to: the best of six, since a machine may
+    have other things to do."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    steps = [Event() for _ in range(6)]
+    replied: list[float] = []
+    reports: list[Report] = []
+
+    def script(request: Request) -> Any:
+        done = len(results(request))
+        if done == len(steps):
+            return "the end"
+        assert steps[done].wait(60)
+        replied.append(time.time())
+        return [call("ls")]
+
+    run = Thread(target=lambda: reports.append(record_run(root, script)))
+    run.start()
+    try:
+        while not (root / ".outrider/runs/first/journal.db").is_file():
+            assert run.is_alive()
+        delays = []
+        with viewer(root) as running:
+            page.open(running.address)
+            assert page.text("#status") == "running"
+            page.go("#tools")
+            for count, step in enumerate(steps, 1):
+                step.set()
+                page.wait(
+                    "[...document.querySelectorAll('.tools [role=gridcell]:nth-child(2)')]"
+                    f".some(cell => cell.textContent === '{count}')"
+                )
+                delays.append(time.time() - replied[-1])
+            page.wait("document.querySelector('#status').textContent === 'finished'")
+    finally:
+        for step in steps:
+            step.set()
+        run.join()
+    assert min(delays) < 2.0
+    assert [report.status for report in reports] == ["finished"]
+    assert page.errors == []
+
+
+# ── large ──
+
+
+def test_a_large_run_opens_and_only_what_is_in_sight_is_on_the_page(
+    page: Page, large: Viewer
+) -> None:
+    page.open(large.address)
+    page.wait("document.querySelector('#status').textContent === 'finished'")
+    assert page.value("document.querySelector('.agents').getAttribute('aria-rowcount')") == "201"
+    page.go("#events")
+    page.wait("+document.querySelector('.events').getAttribute('aria-rowcount') > 19900")
+    assert page.value("document.querySelectorAll('*').length") < 1_500
+
+
+@pytest.mark.parametrize("view", ["#", "#events", "#time"])
+def test_scrolling_a_large_run_holds_no_task_over_100_ms(
+    browser: Any, page: Page, large: Viewer, view: str, tmp_path: Path
+) -> None:
+    page.open(large.address)
+    page.go("#events")
+    page.wait("+document.querySelector('.events').getAttribute('aria-rowcount') > 19900")
+    page.go(view)
+
+    def scroll() -> None:
+        for _ in range(60):
+            page.value(
+                "document.querySelector('main .rows, main .falls').scrollBy(0, 700),"
+                " document.querySelector('main .falls')?.scrollBy(0, 300)"
+            )
+            page.frames(1)
+
+    scrolled = "document.querySelector('main .rows, main .falls').scrollTop"
+    longest = longest_task_ms(browser, page, tmp_path, scroll)
+    assert page.value(scrolled) > 1_000
+    assert longest < 100
+
+
+# ── hostile ──
+
+HACKED = "window.hacked === undefined && document.title.indexOf('title') === -1"
+
+
+def check_hostile(page: Page) -> None:
+    page.wait("document.querySelector('main .text') !== null")
+    shown = page.text("main")
+    assert "<script>window.hacked = 1</script>" in shown
+    assert "<img src=x onerror='window.hacked = 1'>" in shown
+    assert "␛[31mred␛[0m" in shown
+    assert "[U+202E]txt.exe" in shown
+    assert page.value("document.querySelectorAll('main script, main img').length") == 0
+    assert page.value(HACKED)
+
+
+def test_a_hostile_conclusion_stays_text(page: Page, small: Path) -> None:
+    """Tags, colours, right-to-left marks and a line of a megabyte."""
+    with viewer(small, "hostile") as running:
+        page.open(running.address)
+        assert "␛[31m<b>[U+202E]" in page.text("main")
+        page.go("#agent/0")
+        check_hostile(page)
+        assert page.value("document.querySelector('main .text').textContent.length") < 30_000
+        left = page.text("main .text button")
+        assert f"of {LONG_LINE:,}"[:6] in left
+        page.tab.click("main .text button")
+        assert page.value("document.querySelector('main .text').textContent.length") > 40_000
+        page.go("#conclusions")
+        check_hostile(page)
+        for view in VIEWS:
+            page.go(view)
+            assert page.value(HACKED)
+        assert page.errors == []
+
+
+# ── from a file ──
+
+
+@pytest.fixture(scope="module")
+def exported(small: Path) -> dict[str, Path]:
+    files = {}
+    for run_id in ("team", "long", "hostile"):
+        ran = outrider(small, "view", run_id, "--export", f"{run_id}.html")
+        assert ran.code == 0, ran.err
+        files[run_id] = small / f"{run_id}.html"
+    return files
+
+
+def test_the_export_opens_from_disk_and_shows_the_same(
+    page: Page, team: Viewer, exported: dict[str, Path]
+) -> None:
+    page.open(team.address)
+    live = {}
+    for view in VIEWS:
+        page.go(view)
+        page.wait("document.querySelector('main').innerText.length > 10")
+        page.frames()
+        live[view] = page.text()
+    own = Page(page.tab.context)
+    own.open(exported["team"].as_uri())
+    for view in VIEWS:
+        own.go(view)
+        own.wait("document.querySelector('main').innerText.length > 10")
+        own.frames()
+        assert own.text() == live[view], view
+    assert own.requests == [exported["team"].as_uri()]
+    assert own.errors == []
+
+
+def test_a_hostile_conclusion_stays_text_in_a_file_too(
+    page: Page, exported: dict[str, Path]
+) -> None:
+    page.open(exported["hostile"].as_uri())
+    page.go("#agent/0")
+    check_hostile(page)
+    assert page.errors == []
+
+
+# ── for everybody ──
+
+
+def test_everything_can_be_reached_by_keys(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    press = page.tab.keyboard.press
+    press("?")
+    assert page.value("document.querySelector('dialog').open")
+    assert "next, previous row" in page.text("dialog")
+    press("Escape")
+    for number, title in enumerate(
+        ("Overview", "Agent", "Time", "Turns", "To-dos", "Conclusions", "Tools", "Events"), 1
+    ):
+        press(str(number))
+        page.wait(f"document.querySelector('nav [aria-current]').textContent === '{title}'")
+    press("1")
+    page.wait("document.activeElement.matches('.agents')")
+    press("j")
+    press("j")
+    press("Enter")
+    page.wait("location.hash === '#agent/1'")
+    press("/")
+    page.tab.keyboard.type("seen it")
+    page.wait("document.querySelector('main').innerText.includes('Conclusions (2)')")
+    press("Escape")
+
+
+def test_the_tree_folds_and_sorts(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    rows = page.tab.locator(".agents [role=row][aria-rowindex]")
+    assert rows.count() == 3
+    page.tab.keyboard.press("j")
+    page.tab.keyboard.press("ArrowLeft")
+    assert rows.count() == 1
+    page.tab.keyboard.press("ArrowRight")
+    assert rows.count() == 3
+    page.tab.click(".agents [role=columnheader] button:text('Tokens')")
+    totals = [
+        int(text.replace(",", ""))
+        for text in page.tab.locator(".agents [role=gridcell]:nth-child(4)").all_inner_texts()
+    ]
+    assert totals == sorted(totals, reverse=True)
+    assert page.value("document.querySelector('[aria-sort=descending]').dataset.sort") == "total"
+
+
+def test_search_finds_agents_events_plans_and_conclusions(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    page.tab.fill("#search", "reviewer")
+    page.wait("document.querySelector('main').innerText.includes('Agents (1)')")
+    page.tab.fill("#search", "look")
+    page.wait("document.querySelector('main').innerText.includes('To-dos (1)')")
+    page.tab.fill("#search", "agent_spawned")
+    page.wait("+document.querySelector('main .events').getAttribute('aria-rowcount') === 3")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_phone_needs_no_scrolling_sideways(browser: Any, team: Viewer, view: str) -> None:
+    context = browser.new_context(viewport={"width": 375, "height": 700}, has_touch=True)
+    try:
+        page = Page(context)
+        page.open(team.address)
+        page.go(view)
+        assert page.value("document.documentElement.scrollWidth") <= 375
+        assert page.value("document.querySelector('main').scrollWidth") <= 375
+    finally:
+        context.close()
+
+
+def test_light_and_dark_follow_the_system_and_the_key(browser: Any, team: Viewer) -> None:
+    context = browser.new_context(color_scheme="dark")
+    try:
+        page = Page(context)
+        page.open(team.address)
+        color = "getComputedStyle(document.body).backgroundColor"
+        dark = page.value(color)
+        page.tab.keyboard.press("d")
+        light = page.value(color)
+        assert dark != light
+        page.tab.reload()
+        page.wait("document.querySelector('#status').textContent !== ''")
+        assert page.value(color) == light
+    finally:
+        context.close()
+
+
+def test_every_control_has_a_name_and_every_list_a_role(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    for view in VIEWS:
+        page.go(view)
+        nameless = page.value(
+            "[...document.querySelectorAll('button, input, select, [role=img], [role=grid],"
+            " [role=treegrid], [role=application]')].filter(node => !(node.getAttribute('aria-label')"
+            " || node.textContent.trim() || node.labels?.length)).map(node => node.outerHTML)"
+        )
+        assert nameless == []
