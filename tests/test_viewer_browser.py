@@ -141,8 +141,7 @@ def test_the_chart_shows_lines_and_marks_and_has_a_table(page: Page, small: Path
         assert "the same as a table below" in chart.get_attribute("aria-label")
         assert "compaction" in " ".join(page.tab.locator(".chart .mark title").all_text_contents())
         page.tab.click("text=As a table")
-        rows = page.tab.locator("main table tbody tr")
-        assert rows.count() > 30
+        page.wait("document.querySelectorAll('main table tbody tr').length > 30")
         assert "compaction:" in page.text("main table")
 
 
