@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.model import Model, ModelFacts, Reply, Request
     from orchestrator.permissions import Permissions
     from orchestrator.report import Report
+    from orchestrator.resuming import resume
     from orchestrator.run import run
     from orchestrator.tools import ThisCall, Tool, this_call, tool
 
@@ -35,6 +36,7 @@ _HOME = {
     "ThisCall": "tools",
     "Tool": "tools",
     "ToolError": "errors",
+    "resume": "resuming",
     "run": "run",
     "this_call": "tools",
     "tool": "tools",
@@ -56,6 +58,7 @@ __all__ = [
     "ThisCall",
     "Tool",
     "ToolError",
+    "resume",
     "run",
     "this_call",
     "tool",

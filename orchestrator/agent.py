@@ -21,7 +21,7 @@ from orchestrator.model import Model
 from orchestrator.permissions import Asking, Permissions
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
-from subagents import Conclusion
+from subagents import Conclusion, TaskTool
 from workspace import ResultStore
 
 Observe = Callable[[Sequence[Record]], None]
@@ -87,6 +87,23 @@ class Desk(Protocol):
 
     async def write_todos(self, text: str) -> None: ...
 
+    async def settle_todos(self, recorded: Sequence[str]) -> None:
+        """After a crash: the newest of the ``recorded`` texts goes to the file, unless a person has
+        changed that meanwhile."""
+        ...
+
+
+class FileMemory(Protocol):
+    """Which contents of files an agent knows, as digests by path."""
+
+    def take_news(self) -> dict[str, str]:
+        """What became known since the last call."""
+        ...
+
+    def recall(self, known: Mapping[str, str]) -> None:
+        """Know this again."""
+        ...
+
 
 @dataclass
 class Agent:
@@ -102,10 +119,15 @@ class Agent:
     conclusion_tokens: int = 2_000
     deadline: Deadline | None = None
     permissions: Permissions = field(default_factory=Permissions)
+    # Its `task` tool, which knows how to tell it of children.
+    spawner: TaskTool | None = None
+    # What its file tools remember of the files that it has read; kept in its records.
+    files: FileMemory | None = None
     state: State = field(default_factory=State)
     conclusion: Conclusion | None = None
-    # Conclusions of children in the background, as they come; `arrived` is set while there are some.
-    inbox: list[tuple[str, str]] = field(default_factory=list)
+    # What was said from outside, as it comes: conclusions of children in the background, a person's
+    # words. `arrived` is set while there is some.
+    inbox: list[MessageAdded] = field(default_factory=list)
     arrived: anyio.Event = field(default_factory=anyio.Event)
     last_heard: float = field(default_factory=time.monotonic)
     # How many things it waits for that may rightly take long: children, the gate.
@@ -123,9 +145,9 @@ class Agent:
             rows.append((self.agent_id, turn, fact))
         await self.seams.journal.append(rows, self._recorded)
 
-    def deliver(self, child_id: str, text: str) -> None:
-        """Hand over a background child's conclusion; it enters the history at the next safe moment."""
-        self.inbox.append((child_id, text))
+    def deliver(self, message: MessageAdded) -> None:
+        """Hand over what was said from outside; it enters the history at the next safe moment."""
+        self.inbox.append(message)
         self.arrived.set()
 
     async def take_in(self) -> None:
@@ -134,9 +156,7 @@ class Agent:
             return
         arrived, self.inbox = self.inbox, []
         self.arrived = anyio.Event()
-        await self.record(
-            *(MessageAdded(text=text, origin="child", child_id=child) for child, text in arrived)
-        )
+        await self.record(*arrived)
 
     @contextmanager
     def patient(self) -> Iterator[None]:

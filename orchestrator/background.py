@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from orchestrator.agent import Agent
 from orchestrator.concluding import conclude
 from orchestrator.errors import JournalError
-from orchestrator.events import AgentSilent
+from orchestrator.events import AgentSilent, MessageAdded
 from subagents import Conclusion, Finished
 
 # Longer than a slow answer of a large model; the model's own time-out for silence is shorter.
@@ -61,7 +61,7 @@ class Background:
             if conclusion is None:
                 await self.end_children_of(live.child)
                 conclusion = await _cancelled(live.child)
-            live.parent.deliver(live.child.agent_id, await finished(conclusion))
+            live.parent.deliver(delivery(live.child.agent_id, await finished(conclusion)))
         except JournalError as error:
             # Carried past the group, which would wrap it; the run ends.
             self.failure = error
@@ -84,6 +84,11 @@ class Background:
             live.scope.cancel()
         for live in left:
             await live.done.wait()
+
+
+def delivery(child_id: str, text: str) -> MessageAdded:
+    """The message by which a parent is told of its child ``child_id``, once."""
+    return MessageAdded(text=text, origin="child", child_id=child_id)
 
 
 async def _cancelled(child: Agent) -> Conclusion:

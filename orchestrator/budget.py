@@ -94,6 +94,11 @@ class Budget:
         if self.parent:
             self.parent.release(tokens)
 
+    def restore(self, tokens: int, cost: float) -> None:
+        """Count what was spent before this process; each node of the tree is told its own sum."""
+        self.tokens = tokens
+        self.cost = cost
+
     def spend(self, usage: Usage, cost: float | None) -> None:
         """Count what a call was reported to have used."""
         self.tokens += usage.total_tokens

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from orchestrator import compose
-from orchestrator.agent import Agent
-from orchestrator.background import Background
+from orchestrator.agent import Agent, Call
+from orchestrator.background import Background, delivery
 from orchestrator.events import AgentSpawned, AgentStarted, MessageAdded
 from orchestrator.execution import current_call
 from subagents import Brief, Conclusion, Definition, Finished, SpawnError, render
@@ -20,6 +21,8 @@ class Maker(Protocol):
     ) -> tuple[Agent, AgentStarted]: ...
 
     async def revive(self, parent: Agent, child_id: str) -> Agent: ...
+
+    async def take_over(self, parent: Agent, child_id: str) -> Agent | None: ...
 
     async def see_through(self, child: Agent) -> Conclusion: ...
 
@@ -35,9 +38,21 @@ class Children:
         # How each child that has ended came out; its text is in its file.
         self._ended: dict[str, Conclusion] = {}
 
+    def restore(self, spawned: int, ended: Mapping[str, Conclusion]) -> None:
+        """Take over from an earlier process: how many children there were, and how those came out
+        that have ended."""
+        self._spawned = spawned
+        self._ended = dict(ended)
+
     async def start(self, parent: Agent, definition: Definition, brief: Brief) -> Conclusion:
-        """Run a child to its end. Raises `SpawnError` if it cannot be started."""
-        child = await self._begin(parent, definition, brief, background=False)
+        """Run a child to its end. Raises `SpawnError` if it cannot be started.
+
+        A child of the same call that is there already, from before a crash, is not run twice.
+        """
+        child_id = _child_id(parent, definition)
+        if (ended := self._ended.get(child_id)) is not None:
+            return ended
+        child = await self._begin(parent, definition, brief, child_id, background=False)
         with parent.patient():
             return await self._see_through(child)
 
@@ -45,9 +60,23 @@ class Children:
         self, parent: Agent, definition: Definition, brief: Brief, finished: Finished
     ) -> str:
         """Start a child in the background; its id. Raises `SpawnError` if it cannot be started."""
-        child = await self._begin(parent, definition, brief, background=True)
+        child_id = _child_id(parent, definition)
+        if (ended := self._ended.get(child_id)) is not None:
+            parent.deliver(delivery(child_id, await finished(ended)))
+            return child_id
+        child = await self._begin(parent, definition, brief, child_id, background=True)
         self._background.start(parent, child, self._see_through, finished)
-        return child.agent_id
+        return child_id
+
+    async def take_over(self, parent: Agent, definition: Definition, spawned: AgentSpawned) -> None:
+        """Go on with a child that was in the background when the process died, or tell its parent
+        how it has ended meanwhile."""
+        assert parent.spawner is not None, "whoever has started children can be told of them"
+        child_id, finished = spawned.child_id, parent.spawner.told(definition, spawned.todo)
+        if (ended := self._ended.get(child_id)) is not None:
+            parent.deliver(delivery(child_id, await finished(ended)))
+        elif (child := await self._maker.take_over(parent, child_id)) is not None:
+            self._background.start(parent, child, self._see_through, finished)
 
     async def check(self, parent: Agent, agent_id: str) -> str:
         """How far a child is, in a line."""
@@ -80,32 +109,47 @@ class Children:
         self._check_kin(parent, agent_id)
         if not question.strip():
             raise SpawnError("The question is empty.")
-        if self._background.live(agent_id) is not None or agent_id not in self._ended:
-            raise SpawnError(f"{agent_id} is still running: wait until you are told that it ended.")
-        child = await self._maker.revive(parent, agent_id)
-        # Two questions at a time to one agent would run into each other.
-        del self._ended[agent_id]
-        await child.record(MessageAdded(text=question, origin="user"))
+        asked = MessageAdded(text=question, origin="user", asked_by=_key(current_call.get()))
+        # The question of a call that was under way at a crash is there already.
+        child = await self._maker.take_over(parent, agent_id)
+        if child is None or child.state.asked_by != asked.asked_by:
+            if self._background.live(agent_id) is not None or agent_id not in self._ended:
+                raise SpawnError(
+                    f"{agent_id} is still running: wait until you are told that it ended."
+                )
+            child = await self._maker.revive(parent, agent_id)
+            if child.state.asked_by != asked.asked_by:
+                # Two questions at a time to one agent would run into each other.
+                del self._ended[agent_id]
+                await child.record(asked)
         with parent.patient():
             return render(await self._see_through(child), child.conclusion_tokens)
 
     async def _begin(
-        self, parent: Agent, definition: Definition, brief: Brief, *, background: bool
+        self,
+        parent: Agent,
+        definition: Definition,
+        brief: Brief,
+        child_id: str,
+        *,
+        background: bool,
     ) -> Agent:
-        call = current_call.get()
-        self._take_place()
-        child_id = compose.child_id(
-            parent.agent_id, definition.name, call.turn, call.index, call.tool_use_id
-        )
+        if (child := await self._maker.take_over(parent, child_id)) is not None:
+            return child
+        is_new = child_id not in parent.children
+        if is_new:
+            self._take_place()
         child, spec = await self._maker.make_child(parent, definition, brief, child_id)
-        parent.children.append(child_id)
-        spawned = AgentSpawned(
-            child_id=child_id,
-            child_type=definition.name,
-            background=background,
-            tool_use_id=call.tool_use_id,
-        )
-        await parent.record(spawned)
+        if is_new:
+            parent.children.append(child_id)
+            spawned = AgentSpawned(
+                child_id=child_id,
+                child_type=definition.name,
+                background=background,
+                tool_use_id=current_call.get().tool_use_id,
+                todo=brief.todo,
+            )
+            await parent.record(spawned)
         await child.record(spec)
         return child
 
@@ -128,6 +172,18 @@ class Children:
             raise SpawnError(
                 f"No subagent of yours is called {agent_id!r:.80}; there are: {names}."
             )
+
+
+def _child_id(parent: Agent, definition: Definition) -> str:
+    """The id of the child that the running call starts: the same again after a crash."""
+    call = current_call.get()
+    return compose.child_id(
+        parent.agent_id, definition.name, call.turn, call.index, call.tool_use_id
+    )
+
+
+def _key(call: Call) -> str:
+    return f"{call.turn}.{call.index}.{call.tool_use_id}"
 
 
 def _head(ended: Conclusion) -> str:

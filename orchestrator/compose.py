@@ -97,6 +97,17 @@ def window_of(model: str, facts: ModelFacts) -> Window:
     return Window(facts.window, facts.window, output)
 
 
+def settings_of(
+    definition: Definition, context: Context, window: Window, *, is_child: bool
+) -> Context:
+    """The context settings of one agent."""
+    settings = context_of(definition, context)
+    # A child may run on a smaller model than the one that the run's --window was chosen for.
+    if is_child and settings.window is not None and window.known:
+        settings = replace(settings, window=min(settings.window, window.input_cap))
+    return settings
+
+
 def context_of(definition: Definition, context: Context) -> Context:
     """The run's context settings with what the definition sets for itself."""
     if definition.offload_at is not None:
@@ -127,10 +138,7 @@ def started(
     if returns is not None:
         brief = f"{brief}\n\n{instruction(returns)}"
     window = window_of(model, facts)
-    settings = context_of(definition, context)
-    # A child may run on a smaller model than the one that the run's --window was chosen for.
-    if parent_id is not None and settings.window is not None and window.known:
-        settings = replace(settings, window=min(settings.window, window.input_cap))
+    settings = settings_of(definition, context, window, is_child=parent_id is not None)
     working = working_window(settings, window)
     turns = [n for n in (max_turns, definition.max_turns) if n is not None]
     return AgentStarted(
@@ -156,4 +164,5 @@ def started(
         else {"output_config": {"effort": definition.effort}},
         tokens_per_byte=tokens_per_byte,
         depth=depth,
+        digest=definition.digest,
     )

@@ -66,6 +66,15 @@ class DiskDesk:
         await run_sync(self._write, self.todos, text)
         self._stamp = _stamp_of(self.todos)
 
+    async def settle_todos(self, recorded: Sequence[str]) -> None:
+        if not recorded:
+            return
+        found = await run_sync(_read, self.todos) if _stamp_of(self.todos) else ""
+        if found in ("", *recorded[:-1]):
+            await self.write_todos(recorded[-1])
+        elif found == recorded[-1]:
+            self._stamp = _stamp_of(self.todos)
+
     def _write(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomic(path, text)

@@ -44,7 +44,12 @@ class RunStarted(Fact):
 
 
 class RunResumed(Fact):
+    """Another process goes on with the run. ``options``: what it may use from now on."""
+
+    content = frozenset({"options"})
     event: Literal["run_resumed"] = "run_resumed"
+    version: str = ""
+    options: dict[str, Any] = {}
 
 
 class AgentStarted(Fact):
@@ -79,6 +84,20 @@ class AgentStarted(Fact):
     # What other agents of the run have learnt of this model; ``None``: nothing yet.
     tokens_per_byte: float | None = None
     depth: int = 0
+    # Tells whether the definition has changed when the run is resumed.
+    digest: str | None = None
+
+
+class AgentResumed(Fact):
+    """The agent goes on where its records end: after a crash, or past the limit or failure that ended
+    it. ``interrupted``: calls whose end nobody saw. What is not ``None`` holds from now on."""
+
+    content = frozenset({"policy"})
+    event: Literal["agent_resumed"] = "agent_resumed"
+    interrupted: int = 0
+    max_turns: int | None = None
+    window_tokens: int | None = None
+    policy: dict[str, Any] | None = None
 
 
 class ModelReplied(Fact):
@@ -132,6 +151,8 @@ class MessageAdded(Fact):
     repair: bool = False
     # The background child whose conclusion this is: with it, it is delivered, once.
     child_id: str | None = None
+    # The parent's call that asks: made again after a crash, it finds its question.
+    asked_by: str | None = None
 
 
 class ToolStarted(Fact):
@@ -148,7 +169,7 @@ class ToolStarted(Fact):
 class ToolReturned(Fact):
     """``result`` is what enters the history: the tool's output, or the placeholder for it."""
 
-    content = frozenset({"result"})
+    content = frozenset({"result", "seen"})
     event: Literal["tool_returned"] = "tool_returned"
     tool: str
     tool_use_id: str
@@ -157,6 +178,8 @@ class ToolReturned(Fact):
     chars: int = 0
     is_error: bool = False
     result: str | list[Block]
+    # Files whose content the agent knows since this call, with a digest of it.
+    seen: dict[str, str] = {}
 
 
 class Offloaded(Fact):
@@ -296,6 +319,8 @@ class AgentSpawned(Fact):
     child_type: str
     background: bool = False
     tool_use_id: str
+    # The plan item that follows its outcome.
+    todo: str | None = None
 
 
 class BudgetReached(Fact):
@@ -340,6 +365,7 @@ Event = Annotated[
     RunStarted
     | RunResumed
     | AgentStarted
+    | AgentResumed
     | ModelReplied
     | ModelFailed
     | MessageAdded

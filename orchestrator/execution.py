@@ -96,6 +96,7 @@ async def _call(agent: Agent, index: int, use: Block) -> None:
         chars=offload.characters(output),
         is_error=is_error,
         result=_sendable(result),
+        seen=agent.files.take_news() if agent.files is not None else {},
     )
     await agent.record(*facts, returned)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from orchestrator.events import (
     AgentEnded,
+    AgentResumed,
     AgentStarted,
     Compacted,
     MessageAdded,
@@ -266,7 +267,7 @@ def _agent_after(row: AgentRow, record: Record, price: Price) -> AgentRow:
             return _counted(row, record)
         case WindowCorrected(tokens=tokens):
             return replace(row, window_tokens=tokens)
-        case MessageAdded():
+        case MessageAdded() | AgentResumed():
             return replace(row, status=None, reason=None)  # a follow-up: it goes on
         case _:
             return row

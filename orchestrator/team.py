@@ -22,16 +22,28 @@ from orchestrator.budget import Budget, Limits
 from orchestrator.children import Children
 from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, Surroundings
 from orchestrator.concluding import conclude
-from orchestrator.context.policy import Context
+from orchestrator.context.policy import Context, working_window
 from orchestrator.desk import DiskDesk
 from orchestrator.errors import JournalError, ModelError, Overloaded
-from orchestrator.events import AgentSpawned, AgentStarted, McpServer, RunStarted, TodosWritten
+from orchestrator.events import (
+    AgentEnded,
+    AgentResumed,
+    AgentSpawned,
+    AgentStarted,
+    Event,
+    McpServer,
+    MessageAdded,
+    RunResumed,
+    RunStarted,
+    TodosWritten,
+)
 from orchestrator.execution import current_call
 from orchestrator.journal import read_records
 from orchestrator.loop import run_agent
 from orchestrator.mcp import Found, Happening, ServerConfig, Servers
 from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
+from orchestrator.past import Past
 from orchestrator.permissions import OPTIONAL, Ask, Permissions, can_bind
 from orchestrator.rundir import RunDir
 from orchestrator.skills import Skill, SkillTool, offered
@@ -68,6 +80,7 @@ from workspace import (
 
 MAIN_ID = "main"
 _OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
+_GO_ON = "Go on with the task where you stopped: the limit or error that ended it no longer holds."
 _READING = ("ls", "read_file", "glob", "grep")
 # Names that nobody else's tools may have: what agents do by themselves relies on them.
 BUILT_IN = frozenset(
@@ -106,6 +119,8 @@ class Options:
     log_content: bool = False
     observers: Sequence[Observe] = ()
     silent_seconds: float = SILENT_SECONDS
+    # The settings as the journal keeps them (`kept.Kept`).
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def overrides_models(self) -> bool:
@@ -116,15 +131,28 @@ class Options:
 class Team:
     """Makes the agents of a run and starts them."""
 
-    def __init__(self, options: Options, run_dir: RunDir, seams: Seams, group: TaskGroup) -> None:
-        """``group``: the run's own task group, for what goes on beside its main agent."""
+    def __init__(
+        self,
+        options: Options,
+        run_dir: RunDir,
+        seams: Seams,
+        group: TaskGroup,
+        past: Past | None = None,
+    ) -> None:
+        """``group``: the run's own task group, for what goes on beside its main agent. ``past``: what
+        was recorded before, where the run is not new."""
         self._options = options
         self._group = group
         self._background = Background(group)
         self._children = Children(self, self._background, options.limits.max_agents)
         self._live: dict[str, Agent] = {}
-        self._deadline = Deadline.within(options.limits.max_seconds, None)
         self._memories = Memories(options.root)
+        # The main agent, once there is one.
+        self.lead: Agent | None = None
+        self._past = past
+        # Agents of the past that go on in this process.
+        self._taken: set[str] = set()
+        self._deadline = Deadline.within(_seconds_left(options.limits, past), None)
         self._run_dir = run_dir
         self._seams = seams
         self._budget = Budget(
@@ -144,16 +172,24 @@ class Team:
         self._untold: list[McpServer] = []
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
         self._learnt: dict[str, float] = {}
+        if past is not None:
+            self._budget.restore(*past.spent())
+            ended = {a: e for a in past.facts if (e := past.end_of(a)) is not None}
+            conclusions = {a: _conclusion_of(past, a, end) for a, end in ended.items()}
+            self._children.restore(past.spawned, conclusions)
 
     @property
     def failure(self) -> JournalError | None:
         """Why a child in the background had to end the run."""
         return self._background.failure
 
+    async def open(self) -> None:
+        """Start what tools need before there is an agent."""
+        await self._servers.start(self._options.servers.servers)
+
     async def main(self) -> Agent:
         """The main agent, started."""
         options = self._options
-        await self._servers.start(options.servers.servers)
         agent = self._make(MAIN_ID, options.main, parent=None, depth=0)
         around = await run_sync(self._surroundings, agent, options.main)
         spec = compose.started(
@@ -175,10 +211,125 @@ class Team:
             model=options.model_name,
             version=version("outrider"),
             root=str(options.root),
+            options=dict(options.kept),
         )
-        told, self._untold = self._untold, []
-        await agent.record(run_started, spec, *told)
-        self._live[MAIN_ID] = agent
+        self.lead = agent
+        await agent.record(run_started, spec, *self._take_untold())
+        return agent
+
+    def changes(self) -> list[str]:
+        """How what there is now differs from what the unended agents of the past began with."""
+        assert self._past is not None, "only a run that goes on has a past"
+        said = []
+        for agent_id in self._past.unended() or [MAIN_ID]:
+            spec = self._past.state(agent_id).spec
+            try:
+                agent = self._from_past(agent_id)
+            except (SpawnError, ValueError) as error:
+                said.append(str(error).rstrip("."))
+                continue
+            definition = self._definition(agent_id, spec.agent_type)
+            if spec.digest not in (None, definition.digest):
+                said.append(f"the definition of {agent_id} has changed ({definition.source})")
+            if missing := [name for name in spec.tools if name not in agent.tools]:
+                said.append(f"{agent_id} lacks {', '.join(missing)}")
+        return said
+
+    async def go_on(self, agent_id: str, message: str | None) -> Agent:
+        """An agent of the past, ready to go on where it ended or was stopped."""
+        agent = self._from_past(agent_id)
+        assert self.lead is not None, "every agent of the past has the main agent above it"
+        await self.lead.record(
+            RunResumed(version=version("outrider"), options=dict(self._options.kept)),
+            *self._take_untold(),
+        )
+        ended = agent.state.ended
+        if message is None and ended is not None and ended.status == "finished":
+            return agent  # only the end of the run was not recorded any more
+        await self._take_up(agent)
+        if message is not None:
+            agent.deliver(MessageAdded(text=message, origin="user"))
+        elif agent.state.reply_open and not agent.state.pending:
+            agent.deliver(MessageAdded(text=_GO_ON, origin="outrider"))
+        return agent
+
+    async def take_over(self, parent: Agent, child_id: str) -> Agent | None:
+        """A child that was at work when the process died, to go on; ``None``: there is none."""
+        past = self._past
+        if past is None or child_id in self._taken or not past.has_begun(child_id):
+            return None
+        if past.end_of(child_id) is not None:
+            return None
+        child = self._restored(parent, child_id, past.facts[child_id])
+        await self._take_up(child)
+        return child
+
+    async def _take_up(self, agent: Agent) -> None:
+        """Record that ``agent`` goes on, and take up its children in the background."""
+        assert self._past is not None, "only an agent of the past is taken up"
+        self._taken.add(agent.agent_id)
+        await agent.desk.settle_todos(self._past.todo_texts(agent.agent_id))
+        await agent.record(await self._resumed(agent))
+        waiting = {use["id"] for _, use in agent.state.unanswered}
+        for spawned in self._past.spawned_by(agent.agent_id):
+            # A call without its result is made again, and finds its child by itself.
+            if spawned.child_id in agent.state.background and spawned.tool_use_id not in waiting:
+                definition = self._definition(spawned.child_id, spawned.child_type)
+                await self._children.take_over(agent, definition, spawned)
+
+    async def _resumed(self, agent: Agent) -> AgentResumed:
+        """The event by which an agent goes on, with the settings of now."""
+        options, spec = self._options, agent.state.spec
+        definition = self._definition(agent.agent_id, spec.agent_type)
+        turns = [n for n in (options.limits.max_turns, definition.max_turns) if n is not None]
+        in_flight = [i for i, _ in agent.state.unanswered if i in agent.state.begun]
+        fact = AgentResumed(interrupted=len(in_flight), max_turns=min(turns, default=None))
+        settings = compose.settings_of(
+            definition,
+            options.context,
+            window := compose.window_of(spec.model, await self._facts_of(spec.model)),
+            is_child=spec.parent_id is not None,
+        )
+        if settings == agent.state.settings:
+            return fact
+        changed: dict[str, Any] = {"policy": asdict(settings)}
+        if settings.window != agent.state.settings.window:
+            changed["window_tokens"] = working_window(settings, window)
+        return fact.model_copy(update=changed)
+
+    def _from_past(self, agent_id: str) -> Agent:
+        """An agent as its records leave it, below its parents."""
+        assert self._past is not None, "only a run that goes on has a past"
+        facts = self._past.facts[agent_id]
+        started = self._past.started(agent_id)
+        parent_id = None if started is None else started.parent_id
+        parent = None if parent_id is None else self._from_past(parent_id)
+        agent = self._restored(parent, agent_id, facts)
+        if parent is None:
+            self.lead = agent
+        return agent
+
+    def _definition(self, agent_id: str, agent_type: str) -> Definition:
+        if agent_id == MAIN_ID:
+            return self._options.main
+        definition = self._options.definitions.get(agent_type)
+        if definition is None:
+            raise SpawnError(f"The definition of {agent_id} is gone.")
+        return definition
+
+    def _restored(self, parent: Agent | None, agent_id: str, facts: Sequence[Event]) -> Agent:
+        """An agent as ``facts``, all of its events, leave it."""
+        state = replay(facts)
+        spec = state.spec
+        definition = self._definition(agent_id, spec.agent_type)
+        agent = self._make(agent_id, definition, parent=parent, depth=spec.depth)
+        agent.state = state
+        agent.children = [f.child_id for f in facts if isinstance(f, AgentSpawned)]
+        # It is offered what its requests declare, and no more.
+        agent.tools = {name: agent.tools[name] for name in spec.tools if name in agent.tools}
+        agent.desk.is_followup = any(isinstance(f, AgentEnded) for f in facts)
+        if agent.files is not None:
+            agent.files.recall(state.seen)
         return agent
 
     async def make_child(
@@ -204,15 +355,7 @@ class Team:
         """A child that has ended, as its records leave it: it still knows what it saw."""
         records = partial(read_records, self._run_dir.journal, agent=child_id)
         facts = await run_sync(lambda: [record.fact for record in records()])
-        state = replay(facts)
-        definition = self._options.definitions.get(state.spec.agent_type)
-        if definition is None:
-            raise SpawnError(f"The definition of {child_id} is gone.")
-        child = self._make(child_id, definition, parent=parent, depth=state.spec.depth)
-        child.state = state
-        child.children = [f.child_id for f in facts if isinstance(f, AgentSpawned)]
-        child.desk.is_followup = True
-        return child
+        return self._restored(parent, child_id, facts)
 
     async def see_through(self, child: Agent) -> Conclusion:
         """Whatever happens in a child, its parent gets a conclusion; only the journal's failure,
@@ -232,24 +375,28 @@ class Team:
         assert child.conclusion is not None, "an agent that has ended has a conclusion"
         return child.conclusion
 
-    async def see_main_through(self, main: Agent) -> None:
-        """Run the main agent to its end; nothing that it started outlives it."""
-        self._live[MAIN_ID] = main
+    async def see_alone(self, agent: Agent) -> None:
+        """Run an agent to its end without a parent that waits for it; nothing that it started
+        outlives it."""
+        self._live[agent.agent_id] = agent
         self._group.start_soon(
             watch, lambda: list(self._live.values()), self._options.silent_seconds
         )
-        await run_agent(main)
-        await self._background.end_children_of(main)
+        await run_agent(agent)
+        await self._background.end_children_of(agent)
         self._group.cancel_scope.cancel()
 
     async def _tell_of_server(self, happening: Happening) -> None:
         self._untold.append(McpServer(**asdict(happening)))
-        if (main := self._live.get(MAIN_ID)) is None:
+        if self.lead is None or self.lead.state.started is None:
             return
-        told, self._untold = self._untold, []
         # A journal that cannot be written ends the run by whoever needs it; a server's owner does not.
         with suppress(JournalError):
-            await main.record(*told)
+            await self.lead.record(*self._take_untold())
+
+    def _take_untold(self) -> list[McpServer]:
+        told, self._untold = self._untold, []
+        return told
 
     def _learn_from(self, agent: Agent) -> None:
         estimator = agent.state.estimator
@@ -298,6 +445,8 @@ class Team:
                 definition.permissions
             ),
         )
+        if self._past is not None:
+            agent.budget.restore(*self._past.spent(agent_id))
         if definition.conclusion_tokens is not None:
             agent.conclusion_tokens = definition.conclusion_tokens
         agent.tools = self._tools_of(agent, definition, parent, depth)
@@ -310,6 +459,7 @@ class Team:
         options = self._options
         todos = TodoTool(partial(_read_todos, agent), partial(_write_todos, agent))
         files = FileTools(options.root, self._access(agent))
+        agent.files = files
         of = self._children
         kinds = self._spawnable(definition)
         task = TaskTool(
@@ -318,6 +468,7 @@ class Team:
             partial(_bind, agent, todos),
             launch=partial(of.launch, agent),
         )
+        agent.spawner = task
         kin = ChildTools(
             partial(of.check, agent), partial(of.cancel, agent), partial(of.ask, agent)
         )
@@ -494,6 +645,28 @@ async def described(model: Model, name: str) -> ModelFacts:
             except Overloaded:  # a local server that is still loading its model
                 await anyio.sleep(DESCRIBE_AGAIN_SECONDS)
     return ModelFacts()
+
+
+def _seconds_left(limits: Limits, past: Past | None) -> float | None:
+    """Seconds that the run still has; the time between a stop and a resume does not count."""
+    used = 0.0 if past is None else past.summary.seconds
+    return None if limits.max_seconds is None else max(limits.max_seconds - used, 0.0)
+
+
+def _conclusion_of(past: Past, agent_id: str, ended: AgentEnded) -> Conclusion:
+    started = past.started(agent_id)
+    assert started is not None, "what has ended has begun"
+    return Conclusion(
+        agent_id=agent_id,
+        agent_type=started.agent_type,
+        status=ended.status,
+        reason=ended.reason,
+        text=ended.conclusion,
+        path=ended.path,
+        tool_calls=ended.tool_calls,
+        tokens=ended.usage.total_tokens,
+        artifacts=tuple(ended.artifacts),
+    )
 
 
 def _read_todos(agent: Agent) -> tuple[Todo, ...]:

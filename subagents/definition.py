@@ -1,7 +1,8 @@
 """What a definition file says, as a value, and what can be wrong with one."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
 JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
@@ -54,6 +55,13 @@ class Definition:
     def inherits_model(self) -> bool:
         """Whether it leaves the model to its parent."""
         return all(name.casefold() == _INHERIT for name in self.models)
+
+    @property
+    def digest(self) -> str:
+        """Tells two definitions apart by what they say, wherever they lie."""
+        said = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "source"]
+        text = repr(said).encode(errors="surrogatepass")
+        return hashlib.blake2b(text, digest_size=8).hexdigest()
 
     def model_for(self, parent_model: str, aliases: Mapping[str, str]) -> str:
         """The model that it runs on: of several names the first that `aliases` (by names in lower

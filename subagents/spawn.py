@@ -100,16 +100,21 @@ class TaskTool:
         text = self._share(conclusion, definition.conclusion_tokens or CONCLUSION_TOKENS)
         return text + await self._settle(todo, conclusion.status)
 
+    def told(self, definition: Definition, todo: str | None) -> Finished:
+        """What gives the text by which the parent is told of a child in the background."""
+
+        async def finished(conclusion: Conclusion) -> str:
+            text = render(conclusion, definition.conclusion_tokens or CONCLUSION_TOKENS)
+            return text + await self._settle(todo, conclusion.status)
+
+        return finished
+
     async def _start_in_background(self, definition: Definition, brief: Brief) -> str:
         if self._launch is None:
             raise SpawnError("Subagents cannot run in the background here: leave it out.")
 
-        async def finished(conclusion: Conclusion) -> str:
-            text = render(conclusion, definition.conclusion_tokens or CONCLUSION_TOKENS)
-            return text + await self._settle(brief.todo, conclusion.status)
-
         try:
-            agent_id = await self._launch(definition, brief, finished)
+            agent_id = await self._launch(definition, brief, self.told(definition, brief.todo))
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._settle(brief.todo, "failed")

@@ -8,7 +8,7 @@ or another process is noticed at the next write, but not prevented in between.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -58,6 +58,17 @@ class Files:
         self.root = Root(root)
         self.access = access or Access()
         self._known: dict[Parts, _Read] = {}
+        self._news: dict[str, str] = {}
+
+    def take_news(self) -> dict[str, str]:
+        """Files whose content became known since the last call: path and digest."""
+        news, self._news = self._news, {}
+        return news
+
+    def recall(self, known: Mapping[str, str]) -> None:
+        """Know again what `take_news` told in an earlier life of this agent."""
+        for path, value in known.items():
+            self._known[tuple(path.split("/"))] = _Read(bytes.fromhex(value), Versions())
 
     def read(self, path: str) -> str:
         """The text of a file; from now on this agent may edit and overwrite it.
@@ -159,7 +170,8 @@ class Files:
             yield place
 
     def _remember(self, place: Place, versions: Versions, data: bytes) -> None:
-        self._known[place.parts] = _Read(digest(data), versions)
+        known = self._known[place.parts] = _Read(digest(data), versions)
+        self._news["/".join(place.parts)] = known.digest.hex()
 
     def _check_unchanged(self, path: str, place: Place, now: bytes) -> None:
         known = self._known.get(place.parts)

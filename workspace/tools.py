@@ -6,7 +6,7 @@ is meant for the model. Docstrings say only what a model cannot guess: they are 
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,14 @@ class FileTools:
     def root(self) -> Path:
         """The real path of the workspace root."""
         return self._files.root.path
+
+    def take_news(self) -> dict[str, str]:
+        """Files whose content the agent came to know since the last call: path and digest."""
+        return self._files.take_news()
+
+    def recall(self, known: Mapping[str, str]) -> None:
+        """Know again what `take_news` told in an earlier life of this agent."""
+        self._files.recall(known)
 
     def functions(self) -> list[Callable[..., Awaitable[str | list[dict[str, Any]]]]]:
         """The tools, in the order in which they are shown."""

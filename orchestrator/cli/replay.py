@@ -174,7 +174,7 @@ def _play(recorded: Conversation, settings: Context, window: int | None, at: flo
 
 def _cost(calls: Sequence[Call], model: str, settings: Context, at: float) -> float | None:
     """What the calls cost in USD at the prices of ``at``, in seconds since the epoch."""
-    from orchestrator.run import call_price
+    from orchestrator.session import call_price
 
     summariser = settings.summary_model or model
     total = 0.0
@@ -287,7 +287,7 @@ def _row(name: str, which: str, sides: Sequence[Side]) -> list[str]:
 
 def _notes(compared: Sequence[Compared], records: Sequence[Record], missing: int) -> Iterator[str]:
     from orchestrator.readings import summarise
-    from orchestrator.run import call_price
+    from orchestrator.session import call_price
 
     run = summarise(records, "", call_price)
     peak = max((agent.peak_context_tokens for agent in run.agents), default=0)

@@ -61,7 +61,7 @@ def _read(run: RunDir) -> tuple[RunSummary, str]:
     from orchestrator.errors import JournalError
     from orchestrator.journal import is_running, read_records
     from orchestrator.readings import RunSummary, summarise
-    from orchestrator.run import call_price
+    from orchestrator.session import call_price
 
     try:
         found = summarise(read_records(run.journal), run.run_id, call_price)

@@ -79,8 +79,8 @@ def _read(root: Path, run: str, by: str) -> tuple[RunSummary, list[TokenRow]]:
     """The run; and, where it is not wanted by agent, its rows."""
     from orchestrator.journal import read_records
     from orchestrator.readings import summarise, tokens_by
-    from orchestrator.run import call_price
     from orchestrator.rundir import find_run
+    from orchestrator.session import call_price
 
     place = find_run(root, run)
     records = list(read_records(place.journal))

@@ -62,8 +62,8 @@ def _export(place: RunDir, to: Path) -> None:
     from orchestrator.cli.exits import say
     from orchestrator.journal import read_records
     from orchestrator.logs import redactor
-    from orchestrator.run import call_price
     from orchestrator.rundir import write_text_atomic
+    from orchestrator.session import call_price
     from orchestrator.viewer import Story, cleaner, detail
     from orchestrator.viewer.export import exported
 
@@ -92,7 +92,7 @@ def _serve(place: RunDir, port: int) -> None:
     import anyio
 
     from orchestrator.logs import redactor
-    from orchestrator.run import call_price
+    from orchestrator.session import call_price
     from orchestrator.viewer import Story, cleaner
     from orchestrator.viewer.watch import Watch
 

@@ -23,8 +23,9 @@ from orchestrator.permissions import Ask
 from orchestrator.progress import LiveTree, PlainLines
 from orchestrator.readings import summarise
 from orchestrator.report import Report, report_of
-from orchestrator.run import call_price, run
+from orchestrator.run import run
 from orchestrator.rundir import RunDir
+from orchestrator.session import call_price
 
 
 @dataclass

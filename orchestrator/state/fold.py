@@ -51,6 +51,8 @@ def apply(state: State, event: ev.Event) -> State:
 
 def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for each kind of event)
     match event:
+        case ev.AgentResumed():
+            return _go_on(state, event)
         case ev.TodosWritten(text=text):
             return replace(state, todos=text)
         case ev.ToolStarted():
@@ -78,6 +80,41 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
             return state
 
 
+def _go_on(state: State, event: ev.AgentResumed) -> State:
+    """What the settings forbade may be allowed now; the history stays as it is."""
+    started = state.spec
+    if event.max_turns is not None:
+        started = started.model_copy(update={"max_turns": event.max_turns})
+    if state.ended is not None:
+        state = _after_its_end(state)
+    return replace(
+        state,
+        started=started,
+        settings=state.settings if event.policy is None else Context(**event.policy),
+        window_tokens=event.window_tokens or state.window_tokens,
+        limit=None,
+        handed_back=False,
+        failure=None,
+        store_failed=False,
+        archive_failed=False,
+    )
+
+
+def _after_its_end(state: State) -> State:
+    """Whatever had ended the agent holds no longer."""
+    return replace(
+        state,
+        ended=None,
+        overflowed=False,
+        overflows=0,
+        output_limit=None,
+        idle_compactions=0,
+        cut_replies=0,
+        repairing=False,
+        repaired=False,
+    )
+
+
 def _begin_call(state: State, event: ev.ToolStarted) -> State:
     index = event.index
     if index is None:
@@ -95,6 +132,7 @@ def _hear(state: State, event: ev.MessageAdded) -> State:
         repairing=event.repair,
         # A new request of the user's has a conclusion of its own, to be put right once.
         repaired=state.repaired and not by_user,
+        asked_by=event.asked_by if by_user else state.asked_by,
         background=state.background - {event.child_id},
         # A question after the end: the agent goes on from what it knows.
         ended=None if by_user else state.ended,
@@ -121,6 +159,8 @@ def _start(event: ev.AgentStarted) -> State:
 def take_result(state: State, event: ev.ToolReturned) -> State:
     block = tool_result(event.tool_use_id, event.result, is_error=event.is_error)
     results = {**state.results, event.index: block}
+    if event.seen:
+        state = replace(state, seen={**state.seen, **event.seen})
     if len(results) < len(state.pending):
         return replace(state, results=results)
     # Results go back in the order of the calls, whatever order they came in.

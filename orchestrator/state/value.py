@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -52,6 +53,11 @@ class State:
     cut_replies: int = 0
     cut_text: str = ""
     cut_call: bool = False
+
+    # Files whose content the agent knows, with a digest of it.
+    seen: Mapping[str, str] = field(default_factory=dict)
+    # The parent's call whose question this agent answers, or answered last.
+    asked_by: str | None = None
 
     todos: str = ""
     shown_todos: str = ""

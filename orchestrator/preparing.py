@@ -1,0 +1,161 @@
+"""From what a caller asks for to `Options`: the model opened, everything checked before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.to_thread import run_sync
+
+from orchestrator import compose
+from orchestrator.agent import Observe
+from orchestrator.budget import Limits
+from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, resolved
+from orchestrator.context.policy import Context, working_window
+from orchestrator.errors import ConfigError, NoModelChosen
+from orchestrator.kept import Kept
+from orchestrator.ledger import Usage
+from orchestrator.mcp import Named, check_extra, find_servers
+from orchestrator.model import Model, ModelFacts
+from orchestrator.permissions import Permissions
+from orchestrator.places import user_agent_folders, user_skill_folders
+from orchestrator.prices import cost_usd
+from orchestrator.skills import find_skills
+from orchestrator.team import BUILT_IN, Options, described, may_start
+from orchestrator.tools import Tool, by_name
+from subagents import Definition, Loaded, discover, schema_of
+
+SCRIPTED = "scripted"
+# Any of these in the environment says where a model is to be had.
+_WAYS_TO_A_MODEL = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_PROFILE",
+)
+
+
+async def options_of(
+    kept: Kept,
+    model: Model,
+    name: str,
+    folder: Path,
+    tools: Mapping[str, Tool],
+    observers: Sequence[Observe],
+    mcp_config: Named | None = None,
+) -> Options:
+    """Everything checked, but for the task and the run's id. ``name``: the model's."""
+    aliases = {**MODEL_ALIASES, **kept.aliases}
+    settings = kept.context
+    if settings.summary_model is not None:
+        settings = replace(settings, summary_model=resolved(settings.summary_model, aliases))
+    named = tuple(kept.agents)
+    definitions = await run_sync(discover, folder, named, user_agent_folders())
+    skills = await run_sync(find_skills, folder, user_skill_folders())
+    servers = await run_sync(find_servers, folder, mcp_config or kept.mcp_config)
+    check_extra(s for s in servers.servers if may_start(s, kept.permissions))
+    facts = await described(model, name)
+    main = MAIN if kept.agent is None else _main_of(definitions, kept.agent)
+    _check_main(main, settings, name, facts)
+    _check_price(kept.limits, name)
+    return Options(
+        task="",
+        root=folder,
+        model=model,
+        model_name=name,
+        run_id="",
+        main=main,
+        tools=tools,
+        servers=servers,
+        skills=skills.known,
+        definitions=definitions,
+        limits=kept.limits,
+        context=settings,
+        permissions=kept.permissions,
+        memory=kept.memory,
+        main_facts=facts,
+        aliases=aliases,
+        log_content=kept.log_content,
+        observers=observers,
+        kept=kept.as_json(),
+    )
+
+
+def own_tools(tools: Iterable[Callable[..., Any] | Tool]) -> dict[str, Tool]:
+    """The user's own tools by name. Raises `ConfigError`."""
+    named = by_name(tools)
+    if clash := sorted(BUILT_IN & named.keys()):
+        raise ConfigError(
+            f"a tool cannot be named {clash[0]}: that is a built-in one; rename yours"
+        )
+    return named
+
+
+def _check_main(main: Definition, settings: Context, model: str, facts: ModelFacts) -> None:
+    """Everything about the main agent that can be wrong, before anything is recorded."""
+    try:
+        working_window(settings, compose.window_of(model, facts))
+    except ValueError as error:
+        raise ConfigError(f"{model}: {error}") from None
+    try:
+        Permissions().narrowed(main.permissions)
+        if main.returns is not None:
+            schema_of(main.returns)
+    except ValueError as error:
+        raise ConfigError(f"{main.source}: {error}") from None
+
+
+@asynccontextmanager
+async def opened(model: str | Model | None, kept: Kept) -> AsyncIterator[tuple[Model, str]]:
+    """The model and its name; a client that was made here is closed. Raises `NoModelChosen`."""
+    base_url = kept.base_url
+    if isinstance(model, Model):
+        yield model, getattr(model, "name", SCRIPTED)
+        return
+    name = None if model is None else resolved(model, {**MODEL_ALIASES, **kept.aliases})
+    if name == REHEARSAL:
+        from orchestrator.rehearsal import RehearsalModel
+
+        yield RehearsalModel(), REHEARSAL
+    elif name is None and base_url is None and not any(map(os.environ.get, _WAYS_TO_A_MODEL)):
+        raise NoModelChosen
+    else:
+        from orchestrator.claude import ClaudeModel
+
+        claude = ClaudeModel(base_url=base_url)
+        try:
+            yield claude, name or compose.DEFAULT_MODEL
+        finally:
+            with anyio.CancelScope(shield=True):
+                await claude.aclose()
+
+
+def workspace(root: str | Path) -> Path:
+    folder = Path(root).absolute()
+    if not folder.is_dir():
+        raise ConfigError(f"no such folder: {folder}; choose the workspace with --root")
+    return folder
+
+
+def _main_of(definitions: Loaded, name: str) -> Definition:
+    if (found := definitions.get(name)) is None:
+        wrong = [p for p in definitions.problems if p.severity == "error"]
+        for problem in wrong:
+            if Path(problem.path).stem.casefold() == name.casefold():
+                raise ConfigError(f"{name} gives no definition: {problem}")
+        names = ", ".join(sorted(definitions.definitions))
+        raise ConfigError(f"no definition is called {name!r}; there are: {names}")
+    return found
+
+
+def _check_price(limits: Limits, model: str) -> None:
+    if limits.max_cost is not None and cost_usd(model, Usage(1)) is None:
+        raise ConfigError(
+            f"no price is known for {model}, so a cost limit cannot be kept: "
+            "use --max-tokens, or choose a model with a known price"
+        )

@@ -1,0 +1,165 @@
+"""One process at work on a run: a new one from its first event, or one that goes on where it ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, closing, nullcontext
+from dataclasses import dataclass
+
+import anyio
+from anyio.to_thread import run_sync
+
+from orchestrator.agent import Agent, Observe, Seams
+from orchestrator.errors import ConfigError
+from orchestrator.events import Record, RunEnded
+from orchestrator.journal import Journal, open_journal
+from orchestrator.ledger import Usage
+from orchestrator.logs import LogWriter
+from orchestrator.past import MAIN, Past
+from orchestrator.permissions import Asking
+from orchestrator.prices import cost_usd
+from orchestrator.readings import Tally
+from orchestrator.report import Report, report_of
+from orchestrator.rundir import RunDir
+from orchestrator.team import Options, Team
+
+Begin = Callable[[Team], Awaitable[Agent]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to go on. ``agent_id``: any but the main agent goes on alone, without its parents.
+    ``message``: what a person says to it. ``accepts_changes``: of definitions and tools."""
+
+    agent_id: str = MAIN
+    message: str | None = None
+    accepts_changes: bool = False
+
+
+async def start(options: Options) -> Report:
+    """Start a new run and see it through."""
+    run_dir = RunDir(options.root, options.run_id)
+    await run_sync(run_dir.create)
+    tally = Tally(call_price)
+    async with (
+        open_journal(run_dir.journal) as journal,
+        _recording(options, run_dir, journal, tally) as seams,
+    ):
+        agent = await _carry_out(options, run_dir, seams, tally, Team.main)
+    return report_of(tally.summary(options.run_id), run_dir, agent.state)
+
+
+async def go_on(
+    options: Options,
+    run_dir: RunDir,
+    journal: Journal,
+    past: Past,
+    records: Sequence[Record],
+    asked: Asked,
+) -> Report:
+    """Go on with a run that has ended or was stopped, as far as ``records``, all of its records, say.
+
+    Raises `ConfigError` for what has changed since, if that is not accepted.
+    """
+    tally = Tally(call_price)
+    tally.take_all(records)
+
+    async def begin(team: Team) -> Agent:
+        if not asked.accepts_changes and (changes := team.changes()):
+            raise ConfigError(
+                f"since the run began, {'; '.join(changes)}: put it back, or accept it with "
+                "--accept-changes (accept_changes=True)"
+            )
+        return await team.go_on(asked.agent_id, asked.message)
+
+    async with _recording(options, run_dir, journal, tally, records) as seams:
+        agent = await _carry_out(options, run_dir, seams, tally, begin, past)
+    return report_of(tally.summary(options.run_id), run_dir, agent.state)
+
+
+async def _carry_out(
+    options: Options,
+    run_dir: RunDir,
+    seams: Seams,
+    tally: Tally,
+    begin: Begin,
+    past: Past | None = None,
+) -> Agent:
+    """Run an agent, and what goes on beside it, to the end. Raises `JournalError`."""
+    agent: Agent | None = None
+    team: Team | None = None
+    failure: Exception | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            team = Team(options, run_dir, seams, group, past)
+            try:
+                await team.open()
+                agent = await begin(team)
+                await team.see_alone(agent)
+            # Carried past the group, which would wrap it in an exception group.
+            except Exception as error:  # noqa: BLE001
+                failure = error
+                group.cancel_scope.cancel()
+        failure = failure or (team.failure if team is not None else None)
+        if failure is not None:
+            raise failure
+    finally:
+        if team is not None and team.lead is not None:
+            with anyio.CancelScope(shield=True):
+                await team.lead.record(_end_of(team.lead, tally))
+    assert agent is not None, "without a failure there is an agent"
+    return agent
+
+
+@asynccontextmanager
+async def _recording(
+    options: Options,
+    run_dir: RunDir,
+    journal: Journal,
+    tally: Tally,
+    records: Sequence[Record] = (),
+) -> AsyncIterator[Seams]:
+    """The seams of a run: its journal, and what reads along once records are durable."""
+    limits = options.limits
+    slots = (
+        nullcontext() if limits.concurrency is None else anyio.CapacityLimiter(limits.concurrency)
+    )
+    # Behind the run's lock: the writer cuts a torn last line off.
+    log = LogWriter(
+        run_dir.log, options.run_id, environ=os.environ, with_content=options.log_content
+    )
+    with closing(log):
+        log(records)  # those that a crash kept from the log
+        readers: tuple[Observe, ...] = (tally.take_all, log, *options.observers)
+
+        def observe(records: Sequence[Record]) -> None:
+            for read in readers:
+                read(records)
+
+        yield Seams(
+            run_id=options.run_id,
+            model=options.model,
+            journal=journal,
+            observe=observe,
+            slots=slots,
+            price=cost_usd,
+            asking=Asking(options.ask),
+            root=options.root,
+        )
+
+
+def _end_of(main: Agent, tally: Tally) -> RunEnded:
+    """How the run ended; without the main agent's end it was stopped from outside."""
+    ended, summary = main.state.ended, tally.summary("")
+    return RunEnded(
+        status="cancelled" if ended is None else ended.status,
+        reason="cancelled" if ended is None else ended.reason,
+        usage=summary.usage,
+        cost_usd=summary.cost_usd,
+    )
+
+
+def call_price(model: str, usage: Usage, at: float) -> float | None:
+    """USD of one call at the time ``at``, in seconds since the epoch."""
+    return cost_usd(model, usage, at=at)

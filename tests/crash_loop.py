@@ -1,0 +1,219 @@
+"""A run with three levels of agents, killed at chosen events and resumed until it ends.
+
+::
+
+    python -m tests.crash_loop                 killed once after every single event
+    python -m tests.crash_loop --moments 200   a larger run, killed from outside at 200 random moments
+
+Every kill takes a process of its own; what tools really did is counted in a file outside of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from orchestrator import Limits, Report, Request, resume, run, tool
+from orchestrator.events import Record, ToolReturned
+from orchestrator.journal import read_records
+from orchestrator.rundir import RunDir
+from orchestrator.testing import ScriptedModel, call, results
+
+RUN_ID = "crashed"
+_NEVER = sys.maxsize
+
+
+@dataclass(frozen=True)
+class Story:
+    """How large the run is: children of the main agent, and whether each has a child of its own."""
+
+    root: Path
+    children: int = 2
+    # Seconds that a model call and a tool call take, so that kills from outside hit them.
+    pause: float = 0.0
+
+    @property
+    def effects(self) -> Path:
+        return self.root / "effects.txt"
+
+    def tools(self) -> list[Any]:
+        @tool
+        async def note(what: str) -> str:
+            """Write a line."""
+            await anyio.sleep(self.pause)
+            # One write, appended whole: it is there or it is not.
+            with self.effects.open("ab", buffering=0) as file:
+                file.write(f"{what}\n".encode())
+            await anyio.sleep(self.pause)
+            return f"noted {what}"
+
+        @tool(after_crash="repeat")
+        async def look(what: str) -> str:
+            """Look at something."""
+            await anyio.sleep(self.pause)
+            return f"{what}: " + "seen " * 1_200  # over the offload limit
+
+        return [note, look]
+
+    def model(self) -> ScriptedModel:
+        async def script(request: Request) -> Any:
+            await anyio.sleep(self.pause)
+            return self._reply(request)
+
+        return ScriptedModel(script)
+
+    def _reply(self, request: Request) -> Any:
+        brief = str(request.messages[0]["content"][0]["text"])
+        got = results(request)
+        if request.agent_type == "main":
+            return self._main(got)
+        if brief.startswith("leaf"):
+            return [call("note", what=f"{brief} 1"), call("look", what=brief)] if not got else brief
+        if not got:
+            return [call("look", what=brief), call("note", what=f"{brief} 1")]
+        if len(got) == 2:
+            return [call("task", prompt=f"leaf of {brief}")]
+        return f"{brief} is done"
+
+    def _main(self, got: Sequence[str]) -> Any:
+        names = [f"part {n}" for n in range(self.children)]
+        if not got:
+            todos = [{"content": name, "status": "pending"} for name in names]
+            return [call("write_todos", todos=todos), call("note", what="main 1")]
+        if len(got) == 2:
+            return [call("task", prompt=name, background=name.endswith("1")) for name in names]
+        if len(got) == 2 + len(names):
+            return [call("note", what="main 2"), call("ls")]
+        return "all parts are done"
+
+
+async def begin(story: Story, kill_at: int) -> Report:
+    return await run(
+        "do all parts",
+        model=story.model(),
+        root=story.root,
+        tools=story.tools(),
+        run_id=RUN_ID,
+        limits=Limits(max_agents=None),
+        observers=[_killer(kill_at)],
+    )
+
+
+async def go_on(story: Story, kill_at: int) -> Report:
+    return await resume(
+        RUN_ID,
+        model=story.model(),
+        root=story.root,
+        tools=story.tools(),
+        observers=[_killer(kill_at)],
+    )
+
+
+def _killer(kill_at: int) -> Any:
+    def observe(records: Sequence[Record]) -> None:
+        if records[-1].seq >= kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return observe
+
+
+def in_a_process(
+    work: Any, story: Story, kill_at: int = _NEVER, after: float | None = None
+) -> bool:
+    """Whether ``work`` came to its end; it is killed after event ``kill_at``, or ``after`` seconds."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            anyio.run(work, story, kill_at)
+            code = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
+        raise AssertionError("the run failed instead of ending or being killed")
+    return os.WIFEXITED(status)
+
+
+def check(story: Story) -> None:
+    """Nothing was done twice, nothing was lost, and the end is the one that there would have been."""
+    run_dir = RunDir(story.root, RUN_ID)
+    assert run_dir.result.read_text().strip() == "all parts are done"
+    records = list(read_records(run_dir.journal))
+    done = Counter(story.effects.read_text().splitlines())
+    assert all(n == 1 for n in done.values()), f"done twice: {done}"
+    interrupted = [
+        r.fact for r in records if isinstance(r.fact, ToolReturned) and "interrupted" in str(r.fact)
+    ]
+    planned = 2 + 2 * story.children
+    # A call that was under way may or may not have happened; every other one has, once.
+    assert planned - len(interrupted) <= len(done) <= planned, (done, interrupted)
+    ended = Counter(r.agent_id for r in records if r.fact.event == "agent_ended")
+    begun = Counter(r.agent_id for r in records if r.fact.event == "agent_started")
+    assert set(ended.values()) == set(begun.values()) == {1}, (begun, ended)
+    assert len(ended) == 1 + 2 * story.children, ended
+    told = Counter(r.fact.child_id for r in records if r.fact.event == "message_added")
+    assert all(n == 1 for n in told.values()), f"delivered twice: {told}"
+    log = [json.loads(line)["seq"] for line in run_dir.log.read_text().splitlines()]
+    assert log == [r.seq for r in records], "the log holds what the journal holds"
+
+
+def has_ended(story: Story) -> bool:
+    *_, last = read_records(RunDir(story.root, RUN_ID).journal)
+    return last.fact.event == "run_ended"
+
+
+def events_of(story: Story) -> int:
+    """How many events the run has when nothing kills it. Run in this process, so that what it imports
+    late is there for those that come of it."""
+    anyio.run(begin, story, _NEVER)
+    check(story)
+    return sum(1 for _ in read_records(RunDir(story.root, RUN_ID).journal))
+
+
+def killed_after(event: int, folder: Path) -> None:
+    """Kill the small run after ``event``, and once more soon after it was resumed."""
+    story = Story(folder)
+    folder.mkdir()
+    if not in_a_process(begin, story, kill_at=event) and not has_ended(story):
+        in_a_process(go_on, story, kill_at=event + 5)
+        if not has_ended(story):
+            in_a_process(go_on, story)
+    check(story)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--every", type=int, default=1, help="kill after every Nth event")
+    options.add_argument("--first", type=int, default=1)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        whole = Path(made) / "whole"
+        whole.mkdir()
+        events = events_of(Story(whole))
+        for event in range(given.first, events + 1, given.every):
+            print(f"after event {event}", flush=True)
+            killed_after(event, Path(made) / f"at-{event}")
+        print(f"killed after each of {events} events, in steps of {given.every}: all the same end")
+
+
+if __name__ == "__main__":
+    main()
