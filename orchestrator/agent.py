@@ -22,7 +22,7 @@ from orchestrator.permissions import Asking, Permissions
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
 from subagents import Conclusion, TaskTool
-from workspace import ResultStore
+from workspace import ResultStore, Shell
 
 Observe = Callable[[Sequence[Record]], None]
 
@@ -123,6 +123,8 @@ class Agent:
     spawner: TaskTool | None = None
     # What its file tools remember of the files that it has read; kept in its records.
     files: FileMemory | None = None
+    # Where it has one; what it left running there ends with the agent.
+    shell: Shell | None = None
     state: State = field(default_factory=State)
     conclusion: Conclusion | None = None
     # What was said from outside, as it comes: conclusions of children in the background, a person's

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
-
 import anyio
 
 from orchestrator.agent import Agent
 from orchestrator.context import offload
 from orchestrator.events import Offloaded
 from orchestrator.execution import current_call
-from workspace import Job, Ran, Shell, ShellRefused, seconds_for
+from workspace import Job, JobWords, Ran, Shell, ShellRefused, job_words, seconds_for
 
 NAME = "bash"
 # Shorter is what anything takes that was started at all.
 _WORTH_TELLING_SECONDS = 5.0
 _SHOWN_CHARS = 80
-_OF_JOBS = re.compile(r"\s*(?:(jobs)|(wait|kill)\s+%(\d+))\s*")
 
 _ENDED = {
     "timeout": "ended by its time-out; set timeout, or background=true",
@@ -47,7 +43,7 @@ class Commands:
             timeout: Seconds, at most 600; 120 if not given, in the background none.
             background: Return at once. Afterwards `jobs`, `wait %1` and `kill %1` are commands.
         """
-        if asked := _OF_JOBS.fullmatch(command):
+        if asked := job_words(command):
             return await self._of_jobs(asked, timeout)
         try:
             seconds = self._within_deadline(seconds_for(timeout, background=background))
@@ -64,14 +60,14 @@ class Commands:
             return seconds
         return max(0.0, min(seconds, left))
 
-    async def _of_jobs(self, asked: re.Match[str], given: int | None) -> str:
+    async def _of_jobs(self, asked: JobWords, given: int | None) -> str:
         jobs = self._shell.jobs
-        if asked[1]:
+        if asked.word == "jobs":
             return "\n".join(map(_line, jobs.values())) or "[no command is in the background]"
-        job = jobs.get(int(asked[3]))
+        job = jobs.get(asked.number)
         if job is None:
-            raise ShellRefused(f"no job %{asked[3]}; `jobs` lists them")
-        if asked[2] == "kill":
+            raise ShellRefused(f"no job %{asked.number}; `jobs` lists them")
+        if asked.word == "kill":
             await self._shell.stop(job)
             return _line(job)
         return await self._waited(job, given)
@@ -103,6 +99,7 @@ class Commands:
                 chars=output.chars,
                 path=output.path,
                 reason="birth",
+                sha256=output.sha256,
             )
         )
         stub = offload.stored_placeholder(
@@ -111,9 +108,11 @@ class Commands:
         return f"{stub}\n{ending}"
 
 
-def bash_of(agent: Agent, shell: Shell) -> Callable[..., Awaitable[str]]:
-    """The function that becomes the tool."""
-    return Commands(agent, shell).bash
+async def end_jobs(agent: Agent) -> None:
+    """End what the agent left running in its shell, also where it was cancelled itself."""
+    if agent.shell is not None:
+        with anyio.CancelScope(shield=True):
+            await agent.shell.close()
 
 
 def _facts(ran: Ran) -> list[str]:

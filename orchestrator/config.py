@@ -98,6 +98,8 @@ class Settings(BaseSettings):
     tools: Several = ()
     mcp_config: str | None = None
     memory: bool = True
+    sandbox: bool = True
+    network: bool = False
 
     compact_at: Amount = _CONTEXT.compact_at
     compaction: bool = _CONTEXT.compaction

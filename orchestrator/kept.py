@@ -29,6 +29,8 @@ class Kept:
     limits: Limits = Limits()
     context: Context = Context()
     permissions: Permissions = Permissions()
+    sandbox: bool = True
+    network: bool = False
     memory: bool = True
     aliases: Mapping[str, str] = field(default_factory=dict)
     log_content: bool = False

@@ -77,6 +77,8 @@ async def options_of(
         limits=kept.limits,
         context=settings,
         permissions=kept.permissions,
+        sandbox=kept.sandbox,
+        network=kept.network,
         memory=kept.memory,
         main_facts=facts,
         aliases=aliases,

@@ -39,6 +39,8 @@ async def run(
     context: Context | None = None,
     permissions: Permissions | None = None,
     ask: Ask | None = None,
+    sandbox: bool = True,
+    network: bool = False,
     memory: bool = True,
     run_id: str | None = None,
     model_aliases: Mapping[str, str] | None = None,
@@ -62,6 +64,9 @@ async def run(
         permissions: What tools may do.
         ask: Asked about calls that the permissions say to ask for, one at a time; without it they
             are denied.
+        sandbox: Whether commands of the ``bash`` tool are confined (Linux, with bubblewrap). Without
+            it they may do whatever you may.
+        network: Whether commands in the sandbox may use the network.
         memory: Whether agents have memories, their tools, and project instructions.
         run_id: A name for the run, instead of one made from the time.
         model_aliases: Names that definitions use for models, beyond the built-in ones.
@@ -83,6 +88,8 @@ async def run(
         limits=limits or Limits(),
         context=context or Context(),
         permissions=permissions or Permissions(),
+        sandbox=sandbox,
+        network=network,
         memory=memory,
         aliases=dict(model_aliases or {}),
         log_content=log_content,

@@ -20,6 +20,8 @@ from orchestrator.agent import Agent, Deadline, Observe, Seams
 from orchestrator.background import SILENT_SECONDS, Background, watch
 from orchestrator.budget import Budget, Limits
 from orchestrator.children import Children
+from orchestrator.commands import NAME as BASH
+from orchestrator.commands import Commands, end_jobs
 from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, Surroundings
 from orchestrator.concluding import conclude
 from orchestrator.context.policy import Context, working_window
@@ -73,6 +75,7 @@ from workspace import (
     Parts,
     ResultStore,
     Root,
+    Shell,
     Use,
     WorkspaceError,
     project_instructions,
@@ -113,6 +116,8 @@ class Options:
     context: Context = Context()
     permissions: Permissions = Permissions()
     ask: Ask | None = None
+    sandbox: bool = True
+    network: bool = False
     memory: bool = True
     main_facts: ModelFacts = ModelFacts()
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
@@ -370,6 +375,7 @@ class Team:
             await conclude(child, "failed", "crashed", text)
         finally:
             del self._live[child.agent_id]
+            await end_jobs(child)
         await self._background.end_children_of(child)
         self._learn_from(child)
         assert child.conclusion is not None, "an agent that has ended has a conclusion"
@@ -382,7 +388,10 @@ class Team:
         self._group.start_soon(
             watch, lambda: list(self._live.values()), self._options.silent_seconds
         )
-        await run_agent(agent)
+        try:
+            await run_agent(agent)
+        finally:
+            await end_jobs(agent)
         await self._background.end_children_of(agent)
         self._group.cancel_scope.cancel()
 
@@ -500,6 +509,7 @@ class Team:
                 tool_of(f, expected=expected, after_crash="repeat")
                 for f in self._describing(agent, kinds)
             ),
+            *self._shell_of(agent, expected),
             *self._memories.tools(agent, self._memory_of(definition), definition.name),
             *web_tools(agent),
             *self._skill_tools(agent),
@@ -537,7 +547,28 @@ class Team:
             tool, passed = (call.tool, call.passed) if call else ("", frozenset[str]())
             agent.permissions.check_path(tool, use, parts, passed if asks else None)
 
-        return Access(readable_private=private or self._readable(agent), also=check)
+        return Access(
+            readable_private=private or self._readable(agent),
+            also=check,
+            speaks=lambda: agent.permissions.speaks_of_paths,
+        )
+
+    def _shell_of(self, agent: Agent, expected: tuple[type[Exception], ...]) -> list[Tool]:
+        """The shell tool, where the run enables it."""
+        options = self._options
+        if not agent.permissions.enables(BASH):
+            return []
+        agent.shell = Shell(
+            options.root,
+            self._access(agent),
+            agent.store,
+            self._group,
+            sandbox=options.sandbox,
+            network=options.network,
+        )
+        bash = Commands(agent, agent.shell).bash
+        # It offloads by itself: what was printed is in a file already.
+        return [tool_of(bash, bounded=True, expected=expected, after_crash="ask")]
 
     def _describing(self, agent: Agent, kinds: Loaded) -> list[Callable[..., Any]]:
         def model_of(definition: Definition) -> str:

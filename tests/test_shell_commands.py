@@ -232,17 +232,24 @@ def left_open() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def temporary() -> set[str]:
-    return {name for name in os.listdir(tempfile.gettempdir()) if not name.startswith("ground-")}
+@pytest.fixture
+def temporary(place: Ground, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, of this test alone."""
+    folder = place.outside / "temporary"
+    folder.mkdir(mode=0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
 
 
-async def test_of_100_commands_cancelled_in_the_middle_nothing_is_left(place: Ground) -> None:
+async def test_of_100_commands_cancelled_in_the_middle_nothing_is_left(
+    place: Ground, temporary: Path
+) -> None:
     """No process, no descriptor, no temporary file, and no half output: counted."""
     command = "setsid sleep 300 & sleep 300 & touch started.$$.$RANDOM; echo printed; sleep 300"
     async with place.shell() as shell:
         await shell.run("true", 30)
         files, descriptors = sorted(place.root.rglob("*-bash.txt")), left_open()
-        others = temporary()
         async with anyio.create_task_group() as group:
             for _ in range(100):
                 group.start_soon(shell.run, command, 300)
@@ -252,7 +259,7 @@ async def test_of_100_commands_cancelled_in_the_middle_nothing_is_left(place: Gr
         assert watch.use_of(os.getpid()).processes == 1
         assert left_open() == descriptors
         assert sorted(place.root.rglob("*-bash.txt")) == files
-        assert temporary() <= others
+        assert os.listdir(temporary) == []
 
 
 async def test_a_command_cancelled_before_it_begins_leaves_nothing(place: Ground) -> None:

@@ -24,7 +24,16 @@ from workspace.memory import MEMORY_FILE, Memory, read_memory
 from workspace.pages import Page, page
 from workspace.paths import Parts, Root, parse
 from workspace.remember import MEMORY_TOOLS, MemoryTools
-from workspace.shell import Bounds, Job, Ran, Shell, seconds_for, why_no_sandbox
+from workspace.shell import (
+    Bounds,
+    Job,
+    JobWords,
+    Ran,
+    Shell,
+    job_words,
+    seconds_for,
+    why_no_sandbox,
+)
 from workspace.store import ResultStore, StoredFile
 from workspace.text import SNAPSHOT_CHARS
 from workspace.tools import READ_ONLY, FileTools
@@ -43,6 +52,7 @@ __all__ = [
     "EditFailed",
     "FileTools",
     "Job",
+    "JobWords",
     "Memory",
     "MemoryEntry",
     "MemoryTools",
@@ -65,6 +75,7 @@ __all__ = [
     "WrongKind",
     "duplicates",
     "is_private",
+    "job_words",
     "media_blocks",
     "names_confined",
     "page",

@@ -91,13 +91,21 @@ class Access:
     What may not be read may not be written either. Under `.outrider/` nothing is ever written, and
     only what lies under a prefix of `readable_private()` (paths from the root) is read; it is asked
     each time, since children add theirs while the agent runs. `also(use, parts)` raises `Denied` for
-    whatever else forbids the path.
+    whatever else forbids the path, and `speaks()` says whether it could forbid any path now.
     """
 
     deny_read: tuple[Rule, ...] = ()
     deny_write: tuple[Rule, ...] = ()
     readable_private: Callable[[], Iterable[str]] = field(default=_nothing)
     also: Callable[[Use, Parts], None] = field(default=_everything)
+    speaks: Callable[[], bool] = field(default=lambda: True)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether anything outside `.outrider/` could be forbidden."""
+        if self.deny_read or self.deny_write:
+            return True
+        return self.also is not _everything and self.speaks()
 
     def check_read(self, parts: Parts) -> None:
         """Raises `Denied` or `Refused` if the path may not be read."""

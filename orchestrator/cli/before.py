@@ -17,11 +17,12 @@ from orchestrator.progress import inert
 from orchestrator.rundir import new_run_id
 from orchestrator.skills import find_skills
 from subagents import Problem, discover, load
+from workspace import why_no_sandbox
 
 # Problems of definition files that are shown before a run; `agents check` shows all of them.
 _SHOWN_PROBLEMS = 10
-# Settings with which a project's own file decides what code runs or who gets the key.
-_TRUSTING = ("base_url", "tools", "allow")
+# Settings with which a project's own file decides what code runs, with what, or who gets the key.
+_TRUSTING = ("base_url", "tools", "allow", "sandbox", "network")
 
 
 def read_task(text: str) -> str:
@@ -60,5 +61,18 @@ def note_trust(configured: Configured) -> None:
     for name in _TRUSTING:
         if PROJECT_FILE in configured.origin(name).split(", "):
             value = getattr(configured.settings, name)
-            shown = value if isinstance(value, str) else ", ".join(value)
-            say(f"{name} is set by {PROJECT_FILE}: {shown}")
+            say(f"{name} is set by {PROJECT_FILE}: {_shown(value)}")
+
+
+def _shown(value: str | bool | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def note_shell(settings: Settings) -> None:
+    """A shell that is asked for and cannot be had is told at once, not by the first command."""
+    if settings.quiet or not settings.sandbox or not settings.permissions().enables("bash"):
+        return
+    if (why := why_no_sandbox()) is not None:
+        say(f"commands will be refused: {why}")

@@ -73,6 +73,7 @@ def findings(root: Path) -> Iterator[Finding]:
     yield _key(settings)
     yield _server(settings)
     yield _definitions(root, settings)
+    yield _shell(settings)
     yield from _extras()
 
 
@@ -159,6 +160,19 @@ def _definitions(root: Path, settings: Settings | None) -> Finding:
         return Finding("definitions", "ok", said)
     problems = "1 problem" if len(worth) == 1 else f"{len(worth)} problems"
     return Finding("definitions", "note", f"{said}, {problems}: outrider agents check")
+
+
+def _shell(settings: Settings | None) -> Finding:
+    """Whether commands of agents can be confined here, found out by trying."""
+    from workspace import why_no_sandbox
+
+    if settings is not None and not settings.sandbox:
+        return Finding("shell", "note", "sandbox is off: commands may do whatever you may")
+    if (why := why_no_sandbox()) is not None:
+        return Finding("shell", "note", why)
+    return Finding(
+        "shell", "ok", "the sandbox (bubblewrap) works; agents get bash with --allow bash"
+    )
 
 
 def _extras() -> Iterator[Finding]:

@@ -126,6 +126,22 @@ Asking = Annotated[
         help="Ask on this terminal about calls that no rule decides (default: where there is one).",
     ),
 ]
+Sandbox = Annotated[
+    bool | None,
+    typer.Option(
+        "--sandbox/--no-sandbox",
+        show_default=False,
+        help="Whether commands of agents are confined, with bubblewrap (default: yes).",
+    ),
+]
+Network = Annotated[
+    bool | None,
+    typer.Option(
+        "--network/--no-network",
+        show_default=False,
+        help="Whether commands in the sandbox may use the network (default: no).",
+    ),
+]
 OutputFormat = Annotated[
     str | None,
     typer.Option(metavar="text|json|stream-json", help="What goes to stdout (text)."),

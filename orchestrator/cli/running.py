@@ -42,6 +42,8 @@ def run(
     allow: opt.Allow = None,
     deny: opt.Deny = None,
     asking: opt.Asking = None,
+    sandbox: opt.Sandbox = None,
+    network: opt.Network = None,
     output_format: opt.OutputFormat = None,
     quiet: opt.Quiet = None,
     log_content: opt.LogContent = None,
@@ -73,7 +75,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     import anyio
 
     from orchestrator.cli.asking import person_asked
-    from orchestrator.cli.before import check_definitions, new_id, note_trust, read_task
+    from orchestrator.cli.before import check_definitions, new_id, note_shell, note_trust, read_task
     from orchestrator.cli.watching import progress_for, shown
     from orchestrator.cli.work import Work
     from orchestrator.config import load_settings
@@ -82,6 +84,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     settings = configured.settings
     check_definitions(root, settings)
     note_trust(configured)
+    note_shell(settings)
     progress = progress_for(settings, sys.stderr, sys.stdout)
     ask = person_asked(settings, progress, sys.stderr)
     work = Work(read_task(task), root, run_id or new_id(), settings, sys.stdout, ask)

@@ -70,6 +70,8 @@ class Work:
             context=settings.context(),
             permissions=settings.permissions(),
             ask=self.ask,
+            sandbox=settings.sandbox,
+            network=settings.network,
             memory=settings.memory,
             run_id=self.run_id,
             model_aliases=settings.models,

@@ -79,6 +79,15 @@ class Permissions:
         """Whether there is no rule at all."""
         return not any(x.allow or x.ask or x.deny or x.bounds for x in self._layers)
 
+    @cached_property
+    def speaks_of_paths(self) -> bool:
+        """Whether a rule could forbid any path to a file tool."""
+        tools = (*READERS, *WRITERS)
+        layers = self._layers
+        rules = [r for x in layers for r in (*x._deny, *x._ask, *x._allow)]
+        bound = {tool for x in layers for tool in x._bounds}
+        return any(r.concerns(tool) for r in rules for tool in tools) or not bound.isdisjoint(tools)
+
     # ── narrowing ──
 
     def narrowed(

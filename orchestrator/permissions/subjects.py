@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from orchestrator.permissions.commands import Part, parts_of
-from workspace import READ_ONLY, Parts, Refused, parse
+from workspace import READ_ONLY, Parts, Refused, job_words, parse
 
 READERS = READ_ONLY
 WRITERS = ("write_file", "edit_file", "delete_file")
@@ -50,6 +50,8 @@ def subjects_of(tool: str, given: Mapping[str, Any], roots: Roots) -> tuple[Subj
     """
     if tool == "bash":
         command = given.get("command")
+        if isinstance(command, str) and job_words(command) is not None:
+            return ()  # of its own jobs, each of which was decided about when it began
         parts = parts_of(command) if isinstance(command, str) else None
         return None if not parts else tuple(map(Command, parts))
     if tool == "fetch":

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from workspace.access import Access, is_private
@@ -41,7 +41,7 @@ def masks(root: str, access: Access) -> tuple[bool, list[Mount]]:
     the command itself makes, are not covered, unless their folder is. Raises `ShellRefused` where
     the rules cover too many names one by one.
     """
-    if not access.deny_read and not access.deny_write:
+    if not access.has_rules:
         return False, []
     walk = _Walk(root, access)
     is_read_only = walk.is_closed(())
@@ -66,7 +66,8 @@ def _look(walk: _Walk, folder: Parts, is_read_only: bool) -> bool:
 
 def _look_at(walk: _Walk, parts: Parts, is_folder: bool, is_read_only: bool) -> bool:
     path = walk.path(parts)
-    if not _allows(walk.access.check_read, parts):
+    check = walk.access.check_list if is_folder else walk.access.check_read
+    if not _allows(check, parts):
         walk.mounts.append(Mount("hidden_folder" if is_folder else "hidden_file", path))
         return True
     if not is_read_only and (walk.is_unwritable(parts) or (is_folder and walk.is_closed(parts))):
@@ -103,8 +104,7 @@ def _entries(path: str) -> Iterator[tuple[str, bool]]:
         return
 
 
-def _allows(check: object, parts: Parts) -> bool:
-    assert callable(check)
+def _allows(check: Callable[[Parts], None], parts: Parts) -> bool:
     try:
         check(parts)
     except Refused:

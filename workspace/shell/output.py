@@ -1,6 +1,7 @@
 """What a command prints, on its way to a file: whole, in order, as text that can be read back."""
 
 import codecs
+import hashlib
 import os
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ class Output:
     """What a command printed, errors among the rest, as they came.
 
     It is whole in the file `path` (from the workspace root) in UTF-8. `chars` and `lines` are
-    counted in the text; `head` and `tail` are its ends, at most 1,000 and 4,000 characters.
+    counted in the text; `head` and `tail` are its ends, at most 1,000 and 4,000 characters;
+    `sha256` is of the file's bytes.
     """
 
     path: str
@@ -21,6 +23,7 @@ class Output:
     lines: int
     head: str
     tail: str
+    sha256: str
 
 
 class Sink:
@@ -41,6 +44,7 @@ class Sink:
         self._newlines = 0
         self._head = ""
         self._tail = ""
+        self._hash = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
         """Raises `OSError` where the file cannot be written."""
@@ -55,7 +59,8 @@ class Sink:
             os.close(self._descriptor)
         unfinished = self._chars > 0 and not self._tail.endswith("\n")
         lines = self._newlines + unfinished
-        return Output(self.path, self._chars, lines, self._head, self._tail)
+        sha256 = self._hash.hexdigest()
+        return Output(self.path, self._chars, lines, self._head, self._tail, sha256)
 
     def _take(self, text: str) -> None:
         if self.is_full or not text:
@@ -66,6 +71,7 @@ class Sink:
             # Whole characters only.
             data = data[: self._room].decode(errors="ignore").encode()
         _write_all(self._descriptor, data)
+        self._hash.update(data)
         self._count(data.decode())
         self._room -= len(data)
 

@@ -1,0 +1,378 @@
+"""The `bash` tool in whole runs with a scripted model, under asyncio and trio."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from orchestrator import Limits, Permissions, Report, Request, run
+from orchestrator.testing import ScriptedModel, call, results
+from tests.shells import needs_sandbox
+from workspace.shell import watch
+
+pytestmark = [pytest.mark.anyio, needs_sandbox]
+
+
+BASH = Permissions(allow=("bash",))
+
+
+async def go(script: Callable[[Request], Any], root: Path, **options: Any) -> Report:
+    given: dict[str, Any] = {"permissions": BASH, **options}
+    return await run("do it", model=ScriptedModel(script), root=root, **given)
+
+
+async def told(root: Path, *calls: dict[str, Any], **options: Any) -> list[str]:
+    """What a main agent is told that makes these calls of bash, one after the other."""
+    heard: list[str] = []
+
+    def script(request: Request) -> Any:
+        heard[:] = results(request)
+        return [call("bash", **calls[len(heard)])] if len(heard) < len(calls) else "done"
+
+    report = await go(script, root, **options)
+    assert report.status == "finished"
+    return heard
+
+
+def events(root: Path, name: str) -> list[dict[str, Any]]:
+    (log,) = root.glob(".outrider/runs/*/log.jsonl")
+    return [e for e in map(json.loads, log.read_text().splitlines()) if e["event"] == name]
+
+
+def stored(root: Path, pattern: str) -> list[str]:
+    return [path.read_text() for path in sorted(root.glob(pattern))]
+
+
+def processes() -> int:
+    """Of this test: itself, and what it has left running."""
+    return watch.use_of(os.getpid()).processes
+
+
+# ── what the model sees ──
+
+
+async def test_the_shell_is_in_the_prefix_only_when_a_run_enables_it(tmp_path: Path) -> None:
+    """And then costs at most 200 tokens."""
+    seen: list[Request] = []
+
+    def script(request: Request) -> str:
+        seen.append(request)
+        return "done"
+
+    await run("x", model=ScriptedModel(script), root=tmp_path)
+    await go(script, tmp_path)
+    without, with_it = ({t["name"]: t for t in request.tools} for request in seen)
+    assert "bash" not in without
+    assert set(with_it) - set(without) == {"bash"}
+    assert len(json.dumps(with_it["bash"], ensure_ascii=False).encode()) / 4 <= 200
+    assert set(with_it["bash"]["input_schema"]["properties"]) == {
+        *("command", "timeout", "background"),
+    }
+
+
+async def test_a_result_is_the_output_and_how_the_command_ended(tmp_path: Path) -> None:
+    heard = await told(
+        tmp_path,
+        {"command": "echo hello; echo again >&2"},
+        {"command": "printf 'no newline'; exit 3"},
+        {"command": "true"},
+    )
+    assert heard == [
+        "hello\nagain\n[exit code 0]",
+        "no newline\n[exit code 3]",
+        "[exit code 0 · no output]",
+    ]
+    assert stored(tmp_path, ".outrider/runs/*/agents/*/results/*") == []
+
+
+async def test_a_large_output_is_offloaded_as_any_other_and_can_be_read_back(
+    tmp_path: Path,
+) -> None:
+    """O1, O2, O3, O10: one character over the limit is stored; the call in the placeholder works."""
+    whole = "".join(f"{i}\n" for i in range(1, 20_001))
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if not got:
+            return [call("bash", command="seq 1 20000")]
+        if len(got) == 1:
+            path = got[0].split(" ")[1]
+            return [
+                call("read_file", path=path, offset=19_999),
+                call("bash", command=f"wc -l {path}"),
+            ]
+        return "\n====\n".join(got)
+
+    report = await go(script, tmp_path)
+    stub, page, counted = report.conclusion.split("\n====\n")
+    assert stub.startswith("[offloaded .outrider/runs/")
+    assert f"{len(whole):,} characters, 20,000 lines" in stub
+    assert stub.endswith("[exit code 0]")
+    assert len(stub) <= 900 + len("\n[exit code 0]")
+    assert "19999\n20000\n" in page
+    assert counted.startswith("20000 ")
+    (event,) = events(tmp_path, "offloaded")
+    assert (event["tool"], event["reason"], event["chars"]) == ("bash", "birth", len(whole))
+    assert stored(tmp_path, event["path"]) == [whole]
+
+
+async def test_a_result_exactly_at_the_limit_stays(tmp_path: Path) -> None:
+    ending = len("\n[exit code 0]")
+    at, over = 5_000 - ending, 5_001 - ending
+    heard = await told(
+        tmp_path,
+        {"command": f"head -c {at} /dev/zero | tr '\\0' x"},
+        {"command": f"head -c {over} /dev/zero | tr '\\0' x"},
+    )
+    assert len(heard[0]) == 5_000
+    assert heard[1].startswith("[offloaded ")
+
+
+async def test_a_refusal_of_the_sandbox_comes_with_the_way_out(tmp_path: Path) -> None:
+    heard = await told(
+        tmp_path,
+        {"command": "getent hosts example.org || { echo Could not resolve host; exit 6; }"},
+        {"command": "touch .outrider/config.toml"},
+    )
+    assert "--network" in heard[0].splitlines()[-1]
+    assert "without .outrider/" in heard[1].splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"command": "true", "timeout": 601}, "from 1 to 600"),
+        ({"command": "true", "timeout": 0}, "from 1 to 600"),
+        ({"command": ""}, "empty"),
+        ({"command": "wait %7"}, "no job %7"),
+        ({"command": "true", "cwd": "/"}, "cwd: unknown argument"),
+    ],
+)
+async def test_what_cannot_be_run_is_an_error_result(
+    tmp_path: Path, arguments: dict[str, Any], why: str
+) -> None:
+    (heard,) = await told(tmp_path, arguments)
+    assert heard.startswith("[error] ")
+    assert why in heard
+
+
+async def test_a_command_is_ended_by_its_time_out_and_says_so(tmp_path: Path) -> None:
+    (heard,) = await told(tmp_path, {"command": "echo begun; sleep 300", "timeout": 1})
+    assert heard.startswith("begun\n[ended by its time-out")
+    assert processes() == 1
+
+
+async def test_a_command_ends_with_the_agents_time_and_what_it_printed_is_kept(
+    tmp_path: Path,
+) -> None:
+    def script(request: Request) -> Any:
+        if not results(request):
+            return [call("bash", command="echo begun; sleep 300")]
+        return f"handed back: {results(request)[0]}"
+
+    report = await go(script, tmp_path, limits=Limits(max_seconds=2))
+    assert (report.status, report.reason) == ("partial", "limit:max_seconds")
+    assert "begun" in report.conclusion
+    assert processes() == 1
+
+
+async def test_without_bubblewrap_the_shell_is_refused_unless_it_is_allowed_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    (refused,) = await told(tmp_path, {"command": "echo ran"})
+    assert refused.startswith("[error] ")
+    assert "install bubblewrap" in refused
+    assert "--no-sandbox" in refused
+    (allowed,) = await told(tmp_path, {"command": "echo ran"}, sandbox=False)
+    assert allowed == "ran\n[exit code 0]"
+
+
+async def test_rules_about_paths_and_commands_hold_in_the_shell(tmp_path: Path) -> None:
+    """Words about jobs need no rule of their own: the job was allowed."""
+    (tmp_path / ".env").write_text("KEY=secret")
+    rules = Permissions(allow=("bash(cat:*)", "bash(sleep:*)"), deny=("read(.env)",))
+    heard = await told(
+        tmp_path,
+        {"command": "cat .env"},
+        {"command": "cat /etc/hostname; id"},
+        {"command": "sleep 300", "background": True},
+        {"command": "kill %1"},
+        permissions=rules,
+    )
+    assert "secret" not in heard[0]
+    assert heard[0].endswith("[exit code 1 · what a read(…) rule denies cannot be opened here]")
+    assert heard[1].startswith("[denied by ")
+    assert heard[3].startswith("[%1 ended by kill")
+
+
+async def test_where_rules_allow_some_paths_the_shell_sees_no_others(tmp_path: Path) -> None:
+    for name in ("src/main.py", "other/notes.md"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(name)
+    rules = Permissions(allow=("bash", "read(src/**)", "write(src/new/**)"))
+    (heard,) = await told(
+        tmp_path,
+        {"command": "cat src/main.py; echo; cat other/notes.md; ls other; touch src/x; echo end"},
+        permissions=rules,
+    )
+    assert heard.startswith("src/main.py\n")
+    assert "other/notes.md: Permission denied" in heard
+    assert "other': Permission denied" in heard
+    assert not (tmp_path / "src/x").exists()
+
+
+# ── jobs ──
+
+
+async def test_jobs_are_listed_waited_for_and_ended_by_the_shells_own_words(
+    tmp_path: Path,
+) -> None:
+    heard = await told(
+        tmp_path,
+        {"command": "jobs"},
+        {"command": "until [ -e go ]; do sleep 0.05; done; echo over; exit 4", "background": True},
+        {"command": "echo on; sleep 300", "background": True},
+        {"command": "jobs"},
+        {"command": "wait %1", "timeout": 1},
+        {"command": "touch go"},
+        {"command": "wait %1"},
+        {"command": "wait %1"},
+        {"command": "kill %2"},
+        {"command": "jobs"},
+    )
+    assert heard[0] == "[no command is in the background]"
+    assert heard[1].startswith("[%1 started · output so far: .outrider/runs/")
+    assert "[%1 running for" in heard[3]
+    assert "[%2 running for" in heard[3]
+    assert heard[4].startswith("[%1 running for")
+    assert heard[6] == heard[7] == "over\n[exit code 4]"
+    assert heard[8].startswith("[%2 ended by kill")
+    assert "[%1 exit code 4" in heard[9]
+    assert processes() == 1
+
+
+async def test_what_a_job_has_printed_so_far_can_be_read_and_stays(tmp_path: Path) -> None:
+    async def script(request: Request) -> Any:
+        got = results(request)
+        if not got:
+            return [call("bash", command="echo so far; sleep 300", background=True)]
+        path = got[0].split("output so far: ")[1].split(" ")[0]
+        file = tmp_path / path
+        with anyio.fail_after(30):
+            while not file.read_text():  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        return [call("read_file", path=path)] if len(got) == 1 else got[1]
+
+    report = await go(script, tmp_path)
+    assert report.conclusion.endswith("]\nso far")
+    assert processes() == 1
+
+
+def child_of_bash(root: Path, text: str = "tools: Bash, Read") -> None:
+    folder = root / ".claude/agents"
+    folder.mkdir(parents=True)
+    (folder / "worker.md").write_text(
+        f"---\nname: worker\ndescription: Works.\n{text}\n---\nWork.\n"
+    )
+    (folder / "reader.md").write_text(
+        "---\nname: reader\ndescription: Reads.\ntools: Read\n---\nRead.\n"
+    )
+
+
+async def test_children_have_the_shell_by_their_grants_and_never_beyond_the_parent(
+    tmp_path: Path,
+) -> None:
+    child_of_bash(tmp_path)
+    offered: dict[str, bool] = {}
+
+    def script(request: Request) -> Any:
+        offered[request.agent_type] = any(t["name"] == "bash" for t in request.tools)
+        if request.agent_type == "main" and not results(request):
+            return [call("task", prompt="x", subagent_type=kind) for kind in ("worker", "reader")]
+        return "done"
+
+    await go(script, tmp_path)
+    assert offered == {"main": True, "worker": True, "reader": False}
+    offered.clear()
+    await run("x", model=ScriptedModel(script), root=tmp_path)
+    assert offered == {"main": False, "worker": False, "reader": False}
+
+
+async def test_a_childs_jobs_end_with_it_and_its_results_are_its_parents_to_read(
+    tmp_path: Path,
+) -> None:
+    """L8: by the shell too; and a sibling's are not."""
+    child_of_bash(tmp_path)
+    left: list[int] = []
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type == "worker":
+            if not got:
+                return [call("bash", command="sleep 300", background=True)]
+            if len(got) == 1:
+                return [call("bash", command="seq 1 5000; ls .outrider/runs/*/agents")]
+            return got[1]
+        if not got:
+            return [call("task", prompt=str(n), subagent_type="worker") for n in range(2)]
+        if len(got) == 2:
+            left.append(processes())
+            return [call("bash", command="head -qn 1 .outrider/runs/*/agents/*/results/*-bash.txt")]
+        return got[2]
+
+    report = await go(script, tmp_path)
+    assert left == [1]
+    assert report.conclusion == "1\n1\n[exit code 0]"
+    found = stored(tmp_path, ".outrider/runs/*/agents/*/results/*-bash.txt")
+    texts = [text for text in found if text.startswith("1\n")]
+    assert len(texts) == 2
+    # Each child saw one folder there: its own.
+    assert all(len(text.split("5000\n")[1].split()) == 1 for text in texts)
+
+
+async def test_a_cancelled_childs_commands_end_with_it(tmp_path: Path) -> None:
+    child_of_bash(tmp_path)
+
+    async def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type == "worker":
+            if got:
+                return [call("bash", command="touch up; setsid sleep 300")]
+            return [call("bash", command="sleep 300", background=True)]
+        if not got:
+            return [call("task", prompt="x", subagent_type="worker", background=True)]
+        if len(got) == 1:
+            with anyio.fail_after(60):
+                while not (tmp_path / "up").exists():  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+            assert processes() > 1
+            return [call("cancel_task", agent_id=got[0].split(" ")[1])]
+        return f"left: {processes()}"
+
+    report = await go(script, tmp_path)
+    assert report.conclusion == "left: 1"
+
+
+async def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
+    def script(request: Request) -> Any:
+        if results(request):
+            return [call("bash", command="touch up; setsid sleep 300 & sleep 300")]
+        return [call("bash", command="sleep 300", background=True)]
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(go, script, tmp_path)
+        with anyio.fail_after(60):
+            while not (tmp_path / "up").exists():  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        assert processes() > 1
+        group.cancel_scope.cancel()
+    assert processes() == 1
