@@ -60,6 +60,10 @@ PAGES = {
     "brotli": answer(b"?", "text/plain", "Content-Encoding: br"),
     "missing": answer(b"<h1>Nothing here</h1>", "text/html", status="404 Not Found"),
     "empty": answer(b"", "text/plain"),
+    "search": answer(
+        b'{"results": [{"title": "Owls", "url": "http://owls.test/", "content": "They hoot."}]}',
+        "application/json",
+    ),
     "broken": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
     "no-http": b"220 mail.example.org ESMTP\r\n",
     "silent-close": b"",
