@@ -6,7 +6,7 @@
 
 A setting has one name everywhere: the option without its dashes (``--max-turns``), with underscores
 in files (``max_turns``), in capitals in the environment (``OUTRIDER_MAX_TURNS``). Some of them add up
-over all places instead: the rules of ``allow``, ``ask`` and ``deny``, and the table of model names.
+over all places instead: the rules of ``allow``, ``ask`` and ``deny``, and the tables of model names and prices.
 ``ask`` is a list of rules; a yes or no there says, as the option does, whether a person may be asked.
 """
 
@@ -17,7 +17,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,6 +35,7 @@ from orchestrator.budget import Limits
 from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
 from orchestrator.permissions import Permissions
+from orchestrator.prices import Rates
 
 PROJECT_FILE = ".outrider/config.toml"
 PREFIX = "OUTRIDER_"
@@ -69,6 +70,38 @@ def _named(value: object) -> object:
     return {str(name).strip().casefold(): model for name, model in value.items()}
 
 
+_RATES = tuple(rate.name for rate in fields(Rates))
+
+
+def _priced(value: object) -> object:
+    """A table of prices by model name: rates in USD per million tokens, or the name of the model that
+    it is priced as. In the environment it is JSON."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise ValueError('no valid JSON: write {"name": {"input": 1, "output": 5}}') from None
+    if not isinstance(value, Mapping):
+        raise ValueError("no table of prices by model name")  # noqa: TRY004  # pydantic's way
+    return {str(name): _rates(str(name), rates) for name, rates in value.items()}
+
+
+def _rates(name: str, value: object) -> Rates | str:
+    if isinstance(value, str | Rates):
+        return value
+    if not isinstance(value, Mapping):
+        said = f"{name}: no rates, and no name of a model that it is priced as"
+        raise ValueError(said)  # noqa: TRY004  # pydantic's way
+    for rate, usd in value.items():
+        if rate not in _RATES:
+            raise ValueError(f"{name}: no such rate {rate}; there are: {', '.join(_RATES)}")
+        if isinstance(usd, bool) or not isinstance(usd, int | float) or not usd >= 0:
+            raise ValueError(f"{name}: {rate} is no price in USD per million tokens")
+    if missing := {"input", "output"} - value.keys():
+        raise ValueError(f"{name}: {', '.join(sorted(missing))} is missing")
+    return Rates(**value)
+
+
 Count = Annotated[int | None, BeforeValidator(_nothing)]
 Amount = Annotated[float | None, BeforeValidator(_nothing)]
 Several = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_several)]
@@ -81,7 +114,7 @@ _OF_LIMITS = (
 )
 _OF_CONTEXT = ("compact_at", "compaction", "offload_at", "window", "keep_turns", "summary_model")
 # They add up over all places.
-_ADDED = ("allow", "ask", "deny", "models")
+_ADDED = ("allow", "ask", "deny", "models", "prices")
 
 
 class Settings(BaseSettings):
@@ -124,6 +157,9 @@ class Settings(BaseSettings):
     quiet: bool = False
     log_content: bool = False
     models: Annotated[dict[str, str], NoDecode, BeforeValidator(_named)] = Field(
+        default_factory=dict
+    )
+    prices: Annotated[dict[str, Rates | str], NoDecode, BeforeValidator(_priced)] = Field(
         default_factory=dict
     )
 

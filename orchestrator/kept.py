@@ -13,6 +13,7 @@ from orchestrator.budget import Limits
 from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
 from orchestrator.permissions import Permissions
+from orchestrator.prices import Overrides, Rates
 from orchestrator.tools import Tool
 
 
@@ -33,6 +34,7 @@ class Kept:
     network: bool = False
     memory: bool = True
     aliases: Mapping[str, str] = field(default_factory=dict)
+    prices: Overrides = field(default_factory=dict)
     log_content: bool = False
     mcp_config: str | None = None
 
@@ -51,6 +53,10 @@ class Kept:
                 made[name] = kind(**_known(kind, made.get(name, {})))
             rules = _known(Permissions, made.get("permissions", {}))
             made["permissions"] = Permissions(**{k: _tuple(v) for k, v in rules.items()})
+            made["prices"] = {
+                name: own if isinstance(own, str) else Rates(**_known(Rates, own))
+                for name, own in made.get("prices", {}).items()
+            }
             for name in ("agents", "tools"):
                 made[name] = tuple(made.get(name, ()))
             return cls(**made)

@@ -72,6 +72,28 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Costs:
+    """USD by kind of token, of one or more requests."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write_5m: float = 0.0
+    cache_write_1h: float = 0.0
+
+    @property
+    def total(self) -> float:
+        parts = (self.input, self.output, self.cache_read, self.cache_write_5m, self.cache_write_1h)
+        return sum(parts)
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    def as_json(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """One agent's account."""
 

@@ -14,7 +14,6 @@ from anyio.to_thread import run_sync
 
 from orchestrator import compose
 from orchestrator.agent import Observe
-from orchestrator.budget import Limits
 from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL, resolved
 from orchestrator.context.policy import Context, working_window
 from orchestrator.errors import ConfigError, NoModelChosen
@@ -62,7 +61,7 @@ async def options_of(
     facts = await described(model, name)
     main = MAIN if kept.agent is None else _main_of(definitions, kept.agent)
     _check_main(main, settings, name, facts)
-    _check_price(kept.limits, name)
+    _check_price(kept, name)
     return Options(
         task="",
         root=folder,
@@ -82,6 +81,7 @@ async def options_of(
         memory=kept.memory,
         main_facts=facts,
         aliases=aliases,
+        prices=kept.prices,
         log_content=kept.log_content,
         observers=observers,
         kept=kept.as_json(),
@@ -155,9 +155,10 @@ def _main_of(definitions: Loaded, name: str) -> Definition:
     return found
 
 
-def _check_price(limits: Limits, model: str) -> None:
-    if limits.max_cost is not None and cost_usd(model, Usage(1)) is None:
+def _check_price(kept: Kept, model: str) -> None:
+    price = cost_usd(model, Usage(1), overrides=kept.prices)
+    if kept.limits.max_cost is not None and price is None:
         raise ConfigError(
             f"no price is known for {model}, so a cost limit cannot be kept: "
-            "use --max-tokens, or choose a model with a known price"
+            "use --max-tokens, choose a model with a known price, or set its price (docs/tokens.md)"
         )

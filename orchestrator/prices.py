@@ -6,13 +6,14 @@ cost more per token above a request size, so the sum of many calls has no price 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from orchestrator.ledger import Usage
+from orchestrator.ledger import Costs, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -31,12 +32,16 @@ class Rates:
     cache_write_1h: float | None = None
 
 
+# By model name: its rates, or the name of the model that it is priced as.
+Overrides = Mapping[str, Rates | str]
+
+
 def cost_usd(
     model: str,
     usage: Usage,
     *,
     at: float | None = None,
-    overrides: Mapping[str, Rates | str] | None = None,
+    overrides: Overrides | None = None,
 ) -> float | None:
     """The price of one call in USD, or ``None`` where it is not known.
 
@@ -50,7 +55,33 @@ def cost_usd(
     return _listed(chosen, usage, at)
 
 
+def costs_usd(
+    model: str,
+    usage: Usage,
+    *,
+    at: float | None = None,
+    overrides: Overrides | None = None,
+) -> Costs | None:
+    """The price of one call as `cost_usd` gives it, by kind of token."""
+    chosen = (overrides or {}).get(model, model)
+    if isinstance(chosen, Rates):
+        return _parts_at(chosen, usage)
+    when = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    rates = _flat_rates(chosen, when.date()) or _stepped_rates(chosen, usage, when)
+    return None if rates is None else _parts_at(rates, usage)
+
+
+def pricing(overrides: Overrides | None) -> Callable[[str, Usage, float], float | None]:
+    """`cost_usd` of a call at a time, with these overrides."""
+    return lambda model, usage, at: cost_usd(model, usage, at=at, overrides=overrides)
+
+
 def _at_rates(rates: Rates, usage: Usage) -> float | None:
+    costs = _parts_at(rates, usage)
+    return None if costs is None else costs.total
+
+
+def _parts_at(rates: Rates, usage: Usage) -> Costs | None:
     parts = (
         (usage.input_tokens, rates.input),
         (usage.output_tokens, rates.output),
@@ -58,12 +89,9 @@ def _at_rates(rates: Rates, usage: Usage) -> float | None:
         (usage.cache_creation_input_tokens - _one_hour(usage), rates.cache_write_5m),
         (_one_hour(usage), rates.cache_write_1h),
     )
-    total = 0.0
-    for tokens, rate in parts:
-        if tokens and rate is None:
-            return None
-        total += tokens * (rate or 0.0)
-    return total / _MILLION
+    if any(tokens and rate is None for tokens, rate in parts):
+        return None
+    return Costs(*(tokens * (rate or 0.0) / _MILLION for tokens, rate in parts))
 
 
 def _listed(model: str, usage: Usage, at: float | None) -> float | None:
@@ -115,6 +143,34 @@ def _flat_rates(model: str, day: date) -> Rates | None:
             cache_creation_input_tokens=_MILLION, ephemeral_1h_input_tokens=_MILLION
         ),
     )
+
+
+def _stepped_rates(model: str, usage: Usage, when: datetime) -> Rates | None:
+    """The listed rates that hold for a request of this size; ``None`` where they do not explain the
+    whole price."""
+    found = _calculated(model, usage, when)
+    if found is None:
+        return None
+    listed = vars(found.model_price)
+
+    def usd(name: str) -> float | None:
+        rate = listed.get(f"{name}_mtok")
+        for step in getattr(rate, "tiers", ()):  # from the lowest to the highest
+            if usage.context_tokens > step.start:
+                rate = step.price
+        rate = getattr(rate, "base", rate)
+        return None if rate is None else float(rate)
+
+    rates = Rates(
+        input=usd("input") or 0.0,
+        output=usd("output") or 0.0,
+        cache_read=usd("cache_read"),
+        cache_write_5m=usd("cache_write"),
+        cache_write_1h=usd("cache_write_1h"),
+    )
+    total = _at_rates(rates, usage)
+    explained = total is not None and math.isclose(total, float(found.total_price), rel_tol=1e-9)
+    return rates if explained else None
 
 
 def _is_flat(nothing_used: PriceCalculation) -> bool:

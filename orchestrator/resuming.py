@@ -15,6 +15,7 @@ from orchestrator.agent import Observe
 from orchestrator.budget import Limits
 from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
+from orchestrator.events import Record
 from orchestrator.goingon import check_goes_on
 from orchestrator.journal import open_journal, read_records
 from orchestrator.kept import Kept
@@ -22,10 +23,11 @@ from orchestrator.model import Model
 from orchestrator.past import MAIN, Past, past_of
 from orchestrator.permissions import Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
+from orchestrator.prices import pricing
 from orchestrator.readings import summarise
 from orchestrator.report import Report
 from orchestrator.rundir import find_run
-from orchestrator.session import Asked, call_price, go_on
+from orchestrator.session import Asked, go_on
 from orchestrator.tools import Tool
 
 
@@ -73,7 +75,7 @@ async def resume(
     run_dir = await run_sync(find_run, folder, run_id)
     async with open_journal(run_dir.journal) as journal:
         records = await run_sync(lambda: list(read_records(run_dir.journal)))
-        past = past_of(records, summarise(records, run_dir.run_id, call_price))
+        past = _past(records, run_dir.run_id)
         agent_id = _agent_of(past, agent)
         kept = _kept_now(
             Kept.of_json(past.options),
@@ -96,6 +98,13 @@ async def resume(
                 records,
                 Asked(agent_id, message, accept_changes),
             )
+
+
+def _past(records: Sequence[Record], run_id: str) -> Past:
+    """What the run has come to, at the prices that it was started with."""
+    past = past_of(records, summarise(records, run_id, pricing(None)))
+    prices = Kept.of_json(past.options).prices
+    return past_of(records, summarise(records, run_id, pricing(prices))) if prices else past
 
 
 def _kept_now(kept: Kept, **given: Any) -> Kept:

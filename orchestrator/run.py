@@ -19,6 +19,7 @@ from orchestrator.mcp import Named
 from orchestrator.model import Model
 from orchestrator.permissions import Ask, Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
+from orchestrator.prices import Overrides
 from orchestrator.report import Report
 from orchestrator.rundir import check_run_id, new_run_id
 from orchestrator.session import start
@@ -44,6 +45,7 @@ async def run(
     memory: bool = True,
     run_id: str | None = None,
     model_aliases: Mapping[str, str] | None = None,
+    prices: Overrides | None = None,
     log_content: bool = False,
     observers: Sequence[Observe] = (),
 ) -> Report:
@@ -70,6 +72,7 @@ async def run(
         memory: Whether agents have memories, their tools, and project instructions.
         run_id: A name for the run, instead of one made from the time.
         model_aliases: Names that definitions use for models, beyond the built-in ones.
+        prices: Your own prices, by model name, before those of the list.
         log_content: Whether the log also holds texts.
         observers: Called with each batch of records, after it is durable and in its order.
 
@@ -92,6 +95,7 @@ async def run(
         network=network,
         memory=memory,
         aliases=dict(model_aliases or {}),
+        prices=dict(prices or {}),
         log_content=log_content,
         # Handed over as content it may hold secrets, which are not kept.
         mcp_config=str(mcp_config) if isinstance(mcp_config, str | Path) else None,

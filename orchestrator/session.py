@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from anyio.to_thread import run_sync
@@ -18,7 +19,7 @@ from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
 from orchestrator.past import MAIN, Past
 from orchestrator.permissions import Asking
-from orchestrator.prices import cost_usd
+from orchestrator.prices import cost_usd, pricing
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir
@@ -41,7 +42,7 @@ async def start(options: Options) -> Report:
     """Start a new run and see it through."""
     run_dir = RunDir(options.root, options.run_id)
     await run_sync(run_dir.create)
-    tally = Tally(call_price)
+    tally = Tally(pricing(options.prices))
     async with (
         open_journal(run_dir.journal) as journal,
         _recording(options, run_dir, journal, tally) as seams,
@@ -62,7 +63,7 @@ async def go_on(
 
     Raises `ConfigError` for what has changed since, if that is not accepted.
     """
-    tally = Tally(call_price)
+    tally = Tally(pricing(options.prices))
     tally.take_all(records)
 
     async def begin(team: Team) -> Agent:
@@ -143,7 +144,7 @@ async def _recording(
             journal=journal,
             observe=observe,
             slots=slots,
-            price=cost_usd,
+            price=partial(cost_usd, overrides=options.prices),
             asking=Asking(options.ask),
             root=options.root,
         )

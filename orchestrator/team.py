@@ -47,6 +47,7 @@ from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
 from orchestrator.past import Past
 from orchestrator.permissions import OPTIONAL, Ask, Permissions, can_bind
+from orchestrator.prices import Overrides
 from orchestrator.rundir import RunDir
 from orchestrator.skills import Skill, SkillTool, offered
 from orchestrator.state import replay
@@ -121,6 +122,7 @@ class Options:
     memory: bool = True
     main_facts: ModelFacts = ModelFacts()
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
+    prices: Overrides = field(default_factory=dict)
     log_content: bool = False
     observers: Sequence[Observe] = ()
     silent_seconds: float = SILENT_SECONDS

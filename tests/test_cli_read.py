@@ -58,10 +58,11 @@ def summary(root: Path, run_id: str = "first") -> RunSummary:
 
 
 def cells(text: str) -> list[list[str]]:
-    """A table's cells: columns are at least two spaces apart."""
+    """A table's cells: columns are at least two spaces apart. What follows it is no table."""
     import re
 
-    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    lines = text.partition("\n\n")[0].splitlines()
+    return [re.split(r"\s{2,}", line.strip()) for line in lines]
 
 
 # ── runs ──
@@ -209,7 +210,8 @@ def test_csv_has_a_row_per_agent_and_plain_numbers(cli: Cli, root: Path) -> None
 def test_json_has_the_reports_agents(cli: Cli, root: Path) -> None:
     report = record(root)
     found = json.loads(cli("tokens", "fir", "--json").out)
-    assert found["rows"] == [agent.as_json() for agent in report.agents]
+    for row, agent in zip(found["rows"], report.agents, strict=True):
+        assert row == row | agent.as_json()
     assert found["usage"] == report.usage.as_json()
 
 

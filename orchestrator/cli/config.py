@@ -29,8 +29,8 @@ def show(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
     """Every setting with its value and where that comes from.
 
     The order is: option, environment (OUTRIDER_MAX_TURNS), .outrider/config.toml in the workspace
-    (max_turns = 50), the user's config.toml, default. What deny holds and the table models add up
-    over all of them. Paths of config.toml are relative to the workspace.
+    (max_turns = 50), the user's config.toml, default. What deny holds and the tables models
+    and prices add up over all of them. Paths of config.toml are relative to the workspace.
 
     \b
     Examples:
@@ -65,13 +65,20 @@ def _safe(value: Any) -> Any:
     return value
 
 
+def _told(value: Any) -> str:
+    """A model's name, or its rates in USD per million tokens."""
+    if not isinstance(value, dict):
+        return str(value)
+    return "{" + ", ".join(f"{k} = {v}" for k, v in value.items() if v is not None) + "}"
+
+
 def _shown(name: str, value: Any) -> str:
     if value is None:
         return "none" if name in _LIMITS else "never" if name == "offload_at" else "-"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {part}" for name, part in value.items()) or "-"
+        return ", ".join(f"{name} = {_told(part)}" for name, part in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(value) or "-"
     return str(value)

@@ -58,13 +58,13 @@ def fitted(rows: list[list[str]], width: int | None) -> list[str]:
 
 def _read(run: RunDir) -> tuple[RunSummary, str]:
     """A run's figures and status. A journal that cannot be read is listed all the same."""
+    from orchestrator.cli.pricing import price_for
     from orchestrator.errors import JournalError
     from orchestrator.journal import is_running, read_records
     from orchestrator.readings import RunSummary, summarise
-    from orchestrator.session import call_price
 
     try:
-        found = summarise(read_records(run.journal), run.run_id, call_price)
+        found = summarise(read_records(run.journal), run.run_id, price_for(run.root))
     except JournalError:
         return RunSummary(run.run_id), "damaged"
     if found.status is not None:

@@ -60,15 +60,15 @@ def view(
 
 def _export(place: RunDir, to: Path) -> None:
     from orchestrator.cli.exits import say
+    from orchestrator.cli.pricing import price_for
     from orchestrator.journal import read_records
     from orchestrator.logs import redactor
     from orchestrator.rundir import write_text_atomic
-    from orchestrator.session import call_price
     from orchestrator.viewer import Story, cleaner, detail
     from orchestrator.viewer.export import exported
 
     clean = cleaner(redactor(os.environ))
-    story = Story(place.run_id, call_price)
+    story = Story(place.run_id, price_for(place.root))
     by_agent: dict[str, list[Record]] = {}
     for record in read_records(place.journal):
         story.take(record)
@@ -91,12 +91,12 @@ def _serve(place: RunDir, port: int) -> None:
         ) from None
     import anyio
 
+    from orchestrator.cli.pricing import price_for
     from orchestrator.logs import redactor
-    from orchestrator.session import call_price
     from orchestrator.viewer import Story, cleaner
     from orchestrator.viewer.watch import Watch
 
-    watch = Watch(place.journal, Story(place.run_id, call_price))
+    watch = Watch(place.journal, Story(place.run_id, price_for(place.root)))
     try:
         anyio.run(serve, watch, place.journal, cleaner(redactor(os.environ)), port, _ready)
     except KeyboardInterrupt:

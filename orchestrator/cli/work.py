@@ -20,12 +20,12 @@ from orchestrator.config import Settings
 from orchestrator.errors import JournalError
 from orchestrator.journal import read_records
 from orchestrator.permissions import Ask
+from orchestrator.prices import pricing
 from orchestrator.progress import LiveTree, PlainLines
-from orchestrator.readings import summarise
+from orchestrator.readings import Price, summarise
 from orchestrator.report import Report, report_of
 from orchestrator.run import run
 from orchestrator.rundir import RunDir
-from orchestrator.session import call_price
 
 
 @dataclass
@@ -75,6 +75,7 @@ class Work:
             memory=settings.memory,
             run_id=self.run_id,
             model_aliases=settings.models,
+            prices=settings.prices,
             log_content=settings.log_content,
             observers=observers,
         )
@@ -99,7 +100,7 @@ class Work:
 
     def _tell_stopped(self, number: int | None) -> int:
         run_dir = RunDir(self.root, self.run_id)
-        report = _report_of_stopped(run_dir)
+        report = _report_of_stopped(run_dir, pricing(self.settings.prices))
         if report is not None:
             self._print(report)
         is_kept = report is not None and report.agents
@@ -115,10 +116,10 @@ class Work:
             output.print_report(report, self.settings.output_format)
 
 
-def _report_of_stopped(run_dir: RunDir) -> Report | None:
+def _report_of_stopped(run_dir: RunDir, price: Price) -> Report | None:
     """What the journal says of a run that was stopped before it could report."""
     try:
-        found = summarise(read_records(run_dir.journal), run_dir.run_id, call_price)
+        found = summarise(read_records(run_dir.journal), run_dir.run_id, price)
     except JournalError:
         return None
     return report_of(found, run_dir)
