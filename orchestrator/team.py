@@ -165,7 +165,9 @@ class Team:
         self._budget = Budget(
             max_tokens=options.limits.max_tokens, max_cost=options.limits.max_cost
         )
-        self._permissions = _with_own(options).within(*Root(options.root).spellings)
+        self._permissions = _with_own(options).within(
+            *Root(options.root).spellings, files=_files_of(options)
+        )
         self._facts = {options.model_name: options.main_facts}
         self._asking = anyio.Lock()
         self._servers = Servers(
@@ -666,6 +668,12 @@ def _with_own(options: Options) -> Permissions:
     rules = options.permissions
     own = [n for n in OPTIONAL if n in options.tools and not rules.enables(n)]
     return replace(rules, allow=(*rules.allow, *own))
+
+
+def _files_of(options: Options) -> list[str]:
+    """The files of the definitions: what a run was started with is not for its tools to change."""
+    sources = (d.source for d in options.definitions.definitions.values())
+    return [str(Path(s).absolute()) for s in sources if not s.startswith("built-in:")]
 
 
 async def described(model: Model, name: str) -> ModelFacts:

@@ -1,6 +1,6 @@
 """What a definition's text about permissions takes away. Text that cannot be read takes all away.
 
-Our own form is `permissions: {deny: [read(secret/**), bash]}`. Others' modes and maps are understood
+Our own form is `permissions: {deny: [read(secret/**), "bash(rm:*)", task]}`. Others' modes and maps are understood
 as far as they restrict; what they allow counts for nothing, since nobody has more than his parent.
 """
 
@@ -28,8 +28,8 @@ _RULE = re.compile(r"([^()]+)(?:\((.*)\))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """`tools` are taken away as a whole, by names as written; `rules` are about paths, in our own
-    spelling: `read(<pattern>)`, `write(<pattern>)`."""
+    """`tools` are taken away as a whole, by names as written; `rules` are about some calls, in our
+    own spelling: `read(<pattern>)`, `write(<pattern>)`, `bash(<command>)`, `fetch(<host>)`."""
 
     tools: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -127,6 +127,9 @@ def _rule(text: str, entry: Entry, notes: Notes) -> Taken:
         return _unreadable(text, entry, notes)
     if found[2] is None and name.casefold() not in ("read", "write"):
         return Taken((name,))
+    if found[2] is not None and (tool := _pattern_tool(name)):
+        pattern = found[2].strip()
+        return Taken((), (f"{tool}({pattern})",)) if pattern.strip("*: ") else Taken((name,))
     if (kind := _path_kind(name)) is None:
         if not meaning(name) and "__" not in name:
             return _unreadable(text, entry, notes)
@@ -134,6 +137,13 @@ def _rule(text: str, entry: Entry, notes: Notes) -> Taken:
         notes.add(entry.line, entry.key, message, "info")
         return Taken((name,))
     return Taken((), (f"{kind}({_pattern(found[2] or '', text, entry, notes)})",))
+
+
+def _pattern_tool(name: str) -> str | None:
+    """The tool, of those besides the file tools, whose calls a pattern tells apart."""
+    if name.casefold() == "mcp":
+        return "mcp"
+    return next((tool for tool in ("bash", "fetch") if meaning(name) == (tool,)), None)
 
 
 def _path_kind(name: str) -> str | None:

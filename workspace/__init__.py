@@ -1,6 +1,6 @@
 """The files an agent works with: confined paths, file tools, the result store, the memory file."""
 
-from workspace.access import Access, Rule, Use, is_private
+from workspace.access import PRIVATE, Access, Rule, Use, is_private
 from workspace.confined import names_confined, read_confined
 from workspace.entries import MemoryEntry, duplicates
 from workspace.errors import (
@@ -41,6 +41,7 @@ from workspace.tools import READ_ONLY, FileTools
 __all__ = [
     "MEMORY_FILE",
     "MEMORY_TOOLS",
+    "PRIVATE",
     "READ_ONLY",
     "SNAPSHOT_CHARS",
     "Access",

@@ -46,13 +46,19 @@ class Rule:
             for name in (path, path + "/")
         )
 
+    @cached_property
+    def fixed(self) -> Parts:
+        """The names that the pattern begins with, up to the first wildcard."""
+        names = self.pattern.strip().strip("/").split("/")
+        return tuple(takewhile(lambda name: not set(name) & set("*?[\\"), names))
+
     def leads_to(self, folder: Parts) -> bool:
         """Whether something below the folder could be covered, by the names that the pattern begins
         with."""
         names = self.pattern.strip().strip("/").split("/")
         if len(names) == 1 and not self.pattern.strip().startswith("/"):
             return True  # a bare name holds at any depth
-        fixed = tuple(takewhile(lambda name: not set(name) & set("*?[\\"), names))
+        fixed = self.fixed
         shorter = min(len(fixed), len(folder))
         return fixed[:shorter] == folder[:shorter] and (
             len(folder) < len(fixed) or len(fixed) < len(names)

@@ -69,6 +69,7 @@ def refusal(decision: Decision, answer: Answer | None, *, is_read: bool = True) 
     if decision.verdict == "deny":
         said = [] if is_read else [_NOT_READ]
         said = said or ["this is not permitted here; go another way, or say that it was not done"]
+        said += [hint] if (hint := decision.how_to_permit) else []
     elif answer == "no":
         said = ["a person said no; do not try it again"]
     else:

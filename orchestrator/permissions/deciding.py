@@ -13,9 +13,10 @@ from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.permissions.decision import Decision
-from orchestrator.permissions.rules import Rule, naming, rule
+from orchestrator.permissions.protected import protecting
+from orchestrator.permissions.rules import Rule, naming, path_pattern, rule
 from orchestrator.permissions.subjects import READERS, WRITERS, Path, Roots, Subject, subjects_of
-from workspace import Denied, Parts, Use, is_private
+from workspace import Denied, Parts, Refused, Use, is_private, parse
 
 OPTIONAL = ("bash", "fetch", "web_search")
 """Tools that a run has only where an allow or ask rule names them."""
@@ -40,10 +41,12 @@ class Permissions:
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    # Set by Outrider: the parent's, what a definition's grants are bound to, the workspace's root.
+    # Set by Outrider: the parent's, what a definition's grants are bound to, the workspace's root, and
+    # files that say how this run's agents work.
     outer: Permissions | None = None
     bounds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     roots: Roots = ()
+    protected: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("allow", "ask", "deny"):
@@ -111,9 +114,12 @@ class Permissions:
         except ConfigError as error:
             raise ValueError(str(error)) from None
 
-    def within(self, *roots: Parts) -> Permissions:
-        """The same for a workspace: absolute paths inside it are understood."""
-        return replace(self, roots=roots)
+    def within(self, *roots: Parts, files: Iterable[str] = ()) -> Permissions:
+        """The same for a workspace: absolute paths inside it are understood. ``files`` say how this
+        run's agents work, so that no tool may change them."""
+        paths = (_below(file, roots) for file in files)
+        protected = tuple(sorted({path_pattern(p) for p in paths if p}))
+        return replace(self, roots=roots, protected=protected)
 
     # ── deciding ──
 
@@ -146,7 +152,7 @@ class Permissions:
 
         Raises `Denied` that names the rule.
         """
-        if self._is_open:
+        if self._is_open and use != "write":
             return
         if tool not in (*READERS, *WRITERS):
             tool = "write_file" if use == "write" else "read_file"
@@ -163,6 +169,10 @@ class Permissions:
             (r.text for x in layers for r in x._deny if _hits(r, tool, subjects)), None
         ):
             return Decision("deny", found)
+        for subject in subjects or ():
+            if kept := protecting(tool, subject, layers[0]._allow, layers[0].protected):
+                text = None if _is_own(subject) else naming(tool, subject)
+                return Decision("deny", kept, (text,) if text else ())
         if subjects and all(map(_is_own, subjects)):
             return _ALLOWED
         bounds = (x._bounds[tool] for x in layers if tool in x._bounds)
@@ -235,6 +245,13 @@ def _is_own(subject: Subject) -> bool:
     return isinstance(subject, Path) and is_private(subject.parts)
 
 
+def _below(path: str, roots: Roots) -> Parts | None:
+    try:
+        return parse(path, roots)
+    except Refused:
+        return None  # nothing that a tool could reach
+
+
 def _kind(tool: str) -> str:
     if tool in READERS:
         return "read"
@@ -252,8 +269,19 @@ def _restrictions(given: object) -> dict[str, Any]:
         found = [found] if isinstance(found, str) else found
         if not isinstance(found, Sequence) or not all(isinstance(r, str) for r in found):
             raise ValueError(_UNREADABLE)
-        rules[kind] = tuple(found)
+        rules[kind] = tuple(map(_strictest, found))
     return rules
+
+
+def _strictest(text: str) -> str:
+    """A rule that takes away; of a command or host that cannot be read it takes the whole tool."""
+    try:
+        rule(text)
+    except ConfigError:
+        name = text.partition("(")[0].strip()
+        if name in ("bash", "fetch") and text.rstrip().endswith(")"):
+            return name
+    return text
 
 
 def can_bind(tool: str, patterns: Sequence[str]) -> bool:

@@ -1,0 +1,53 @@
+"""What says how agents work: definitions, settings and servers. No tool changes them by accident."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from orchestrator.permissions.rules import PathPattern, Rule
+from orchestrator.permissions.subjects import WRITERS, Path, Subject
+from subagents import FOLDERS
+from workspace import PRIVATE, Parts, is_private
+from workspace import Rule as PathRule
+
+# Outrider's own folder is closed without exception, in `workspace.Access`. All of these are read by
+# somebody: a run in a folder further down reads what lies above it, and other programs read the rest.
+PROTECTED = (
+    *(f"**/{folder}/**" for folder in FOLDERS if not folder.startswith(".outrider/")),
+    "**/.claude/settings*.json",
+    "**/.mcp.json",
+    "**/.outrider/**",
+)
+
+
+def protecting(
+    tool: str, subject: Subject, allow: tuple[Rule, ...], more: tuple[str, ...] = ()
+) -> str | None:
+    """The built-in rule that keeps ``tool`` from writing there, unless a rule to allow names the place
+    itself: ``write(**)`` does not, ``write(.claude/agents/**)`` does. ``more``: patterns of this run."""
+    if tool not in WRITERS or not isinstance(subject, Path):
+        return None
+    if is_private(subject.parts):
+        return f"protected {PRIVATE}/**"
+    text = _covering(subject.parts, more)
+    if text is None or any(_speaks_of(r, tool, subject, more) for r in allow):
+        return None
+    return f"protected {text.removeprefix('**/')}"
+
+
+def _speaks_of(rule: Rule, tool: str, subject: Path, more: tuple[str, ...]) -> bool:
+    pattern = rule.pattern
+    if not rule.concerns(tool) or not isinstance(pattern, PathPattern):
+        return False
+    written = pattern.strict.pattern.strip("/")
+    named = _covering(pattern.strict.fixed, more) is not None or f"**/{written}" in PROTECTED
+    return named and rule.covers(subject)
+
+
+def _covering(parts: Parts, more: tuple[str, ...]) -> str | None:
+    return next((rule.pattern for rule in _rules(more) if rule.matches(parts)), None)
+
+
+@lru_cache(maxsize=64)
+def _rules(more: tuple[str, ...]) -> tuple[PathRule, ...]:
+    return tuple(map(PathRule, (*PROTECTED, *more)))
