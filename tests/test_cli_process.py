@@ -236,3 +236,23 @@ def test_a_second_signal_stops_at_once(name: str, code: int) -> None:
         process.send_signal(number)
         assert process.stdout.readline() == "at once\n"
         assert process.wait(30) == code
+
+
+def test_rules_from_the_command_line_hold_in_the_run_and_are_shown_with_the_settings(
+    root: Path,
+) -> None:
+    (root / ".outrider").mkdir(exist_ok=True)
+    (root / ".outrider/config.toml").write_text('allow = ["fetch(example.org)"]\n')
+    done = outrider(root, "run", "survey", "--model", "rehearsal", "--deny", "read(beta/**)")
+    assert done.code == 0
+    # A folder from elsewhere may bring rules that permit: that is said.
+    assert "allow is set by .outrider/config.toml: fetch(example.org)" in done.err
+    assert "alpha.py" in done.out
+    assert "beta.py" not in done.out
+    shown = outrider(root, "config", "show", OUTRIDER_ASK="task")
+    assert "fetch(example.org)" in shown.out
+    lines = [line.split() for line in shown.out.splitlines()]
+    assert ["ask", "task", "OUTRIDER_ASK"] in lines
+    wrong = outrider(root, "run", "x", "--model", "rehearsal", "--allow", "bash(a; b)")
+    assert wrong.code == 2
+    assert "--allow: the rule 'bash(a; b)' cannot be read: it is not one plain command" in wrong.err

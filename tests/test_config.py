@@ -178,3 +178,32 @@ def test_every_limit_and_context_setting_of_the_library_can_be_set() -> None:
     own = set(Settings.model_fields)
     assert {f.name for f in fields(Limits)} <= own
     assert {f.name for f in fields(Context)} - {"summary_tokens", "keep_tokens"} <= own
+
+
+def test_the_rules_of_all_places_add_up_in_their_order(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_user('ask = ["task"]\n')
+    write_project(root, 'allow = ["bash(make:*)"]\nask = ["bash(git push:*)"]\n')
+    monkeypatch.setenv("OUTRIDER_ALLOW", "fetch")
+    configured = load_settings(root, {"allow": ["bash(git log:*)"]})
+    permissions = configured.settings.permissions()
+    assert permissions.allow == ("bash(git log:*)", "fetch", "bash(make:*)")
+    assert permissions.ask == ("bash(git push:*)", "task")
+    assert configured.origin("allow") == "option, OUTRIDER_ALLOW, .outrider/config.toml"
+
+
+def test_ask_is_rules_or_a_yes_or_no_whether_a_person_may_be_asked(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_settings(root).settings.asking is None
+    write_project(root, 'ask = ["task"]\n')
+    monkeypatch.setenv("OUTRIDER_ASK", "no")
+    configured = load_settings(root)
+    assert (configured.settings.ask, configured.settings.asking) == (("task",), False)
+    assert configured.origin("asking") == "OUTRIDER_ASK"
+    assert load_settings(root, {"asking": True}).settings.asking is True
+    monkeypatch.setenv("OUTRIDER_ASK", "bash(rm:*)")
+    assert load_settings(root).settings.ask == ("bash(rm:*)", "task")
+    write_project(root, "ask = false\n")
+    assert load_settings(root).settings.asking is False

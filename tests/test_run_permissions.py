@@ -112,7 +112,10 @@ async def test_a_denied_call_does_not_stop_the_others_and_is_logged(tmp_path: Pa
     ]
 
 
-async def test_an_optional_tool_is_offered_only_where_a_rule_names_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["fetch"])
+async def test_an_optional_tool_is_offered_only_where_a_rule_names_it(
+    tmp_path: Path, name: str
+) -> None:
     async def tools_with(permissions: Permissions) -> list[str]:
         seen: list[str] = []
 
@@ -120,15 +123,15 @@ async def test_an_optional_tool_is_offered_only_where_a_rule_names_it(tmp_path: 
             seen.extend(t["name"] for t in request.tools)
             return "done"
 
-        await run(
-            "x", model=ScriptedModel(script), root=tmp_path, tools=[bash], permissions=permissions
-        )
+        await run("x", model=ScriptedModel(script), root=tmp_path, permissions=permissions)
         return seen
 
-    assert "bash" not in await tools_with(Permissions())
-    assert "bash" in await tools_with(Permissions(("bash(git status:*)",)))
-    assert "bash" in await tools_with(Permissions(ask=("bash",)))
-    assert "bash" not in await tools_with(Permissions(("bash",), deny=("bash",)))
+    some = {"bash": "bash(git status:*)", "fetch": "fetch(example.org)"}[name]
+    assert name not in await tools_with(Permissions())
+    assert name not in await tools_with(Permissions(deny=(some,)))
+    assert name in await tools_with(Permissions((some,)))
+    assert name in await tools_with(Permissions(ask=(name,)))
+    assert name not in await tools_with(Permissions((name,), deny=(name,)))
 
 
 async def test_an_agent_that_only_meets_denials_hands_back_with_the_rule_as_the_reason(
@@ -257,6 +260,101 @@ async def test_an_agent_reads_its_own_stored_results_whatever_the_allow_rules_sa
         permissions=Permissions(("read(src/**)",), ("read(**)",)),
     )
     assert report.conclusion.count("WHOLE") > 500
+
+
+# ── what says how agents work ──
+
+FORBIDDEN = [
+    ".outrider/config.toml",
+    ".outrider/agents/worker.md",
+    ".outrider/MEMORY.md",
+    ".outrider/runs/x/journal.db",
+    ".OUTRIDER/config.toml",
+    "sub/.outrider/config.toml",
+    ".claude/agents/worker.md",
+    ".claude//./agents/new.md",
+    ".CLAUDE/AGENTS/new.md",
+    "sub/.claude/agents/new.md",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".mcp.json",
+    "sub/.mcp.json",
+    ".github/agents/new.md",
+    ".opencode/agent/new.md",
+    ".gemini/agents/new.md",
+    ".codex/agents/new.toml",
+    "team/mine.md",
+    "alias/new.md",
+    "link.md",
+]
+
+
+def there(root: Path) -> dict[str, bytes]:
+    """Everything in the workspace but what the run itself writes."""
+    files = (p for p in root.rglob("*") if p.is_file() and "runs" not in p.parts)
+    return {str(p.relative_to(root)): p.read_bytes() for p in files}
+
+
+@pytest.fixture
+def governed(tmp_path: Path) -> Path:
+    """A workspace with files that say how agents work, two of them also by another name."""
+    head = "---\nname: {}\ndescription: d\n---\nx"
+    for name in FORBIDDEN[:-2]:
+        if name.startswith("sub/") or name.endswith("new.md") or name != name.lower():
+            continue
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        text = head.format(Path(name).stem) if name.endswith(".md") else "{}"
+        (tmp_path / name).write_text("" if name.endswith(".toml") else text)
+    os.symlink(".claude/agents", tmp_path / "alias")
+    os.symlink("team/mine.md", tmp_path / "link.md")
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", FORBIDDEN)
+async def test_no_file_tool_changes_settings_definitions_permissions_or_the_journal(
+    governed: Path, path: str
+) -> None:
+    """Neither by another spelling nor by a symlink, also where writing is allowed everywhere."""
+    before = there(governed)
+    report = await calling(
+        governed,
+        call("read_file", path=path),
+        call("write_file", path=path, content="allow = ['bash']"),
+        call("edit_file", path=path, old_string="x", new_string="y"),
+        # To delete a link takes the link alone, not what it leads to.
+        call("delete_file", path=path if path != "link.md" else "team/mine.md"),
+        agents=[governed / "team"],
+        permissions=Permissions(("write(**)", "write")),
+    )
+    changes = report.conclusion.split("\n---\n")[-3:]
+    assert there(governed) == before
+    assert all(c.startswith("[denied by protected") for c in changes), changes
+
+
+async def test_the_folder_above_cannot_be_deleted_either(governed: Path) -> None:
+    before = there(governed)
+    names = (".claude", ".outrider", "team")
+    report = await calling(
+        governed, *(call("delete_file", path=name) for name in names), agents=[governed / "team"]
+    )
+    assert there(governed) == before
+    assert report.conclusion.count("[denied by protected") == len(names)
+
+
+async def test_a_rule_that_names_the_place_lets_an_agent_write_definitions(tmp_path: Path) -> None:
+    """An agent whose work it is to write agents; never in Outrider's own folder."""
+    writes = [
+        call("write_file", path=".claude/agents/new.md", content="x"),
+        call("write_file", path=".claude/settings.json", content="{}"),
+        call("write_file", path=".outrider/agents/new.md", content="x"),
+    ]
+    rules = Permissions(("write(**)", "write(.claude/agents/**)", "write(.outrider/**)"))
+    report = await calling(tmp_path, *writes, permissions=rules)
+    first, second, third = report.conclusion.split("\n---\n")
+    assert first.startswith("created .claude/agents/new.md")
+    assert second.endswith('to permit it: --allow "write(/.claude/settings.json)"')
+    assert third.startswith("[denied by protected .outrider/**]")
+    assert list(there(tmp_path)) == [".claude/agents/new.md"]
 
 
 # ── a person ──
@@ -460,7 +558,7 @@ async def test_p6_a_grant_never_reaches_beyond_the_parent(tmp_path: Path) -> Non
     """P6: what the run does not have no definition gives, and what the run asks for stays asked."""
     fields = ("tools: Bash, Read",)
     wanted = call("bash", command="rm x")
-    report = await spawning(tmp_path, wanted, fields=fields, tools=[bash])
+    report = await spawning(tmp_path, wanted, fields=fields)
     assert "no tool 'bash'" in report.conclusion
     rules = Permissions(("bash(git:*)",))
     report = await spawning(tmp_path, wanted, fields=fields, tools=[bash], permissions=rules)
