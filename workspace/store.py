@@ -4,13 +4,14 @@ import hashlib
 import os
 import re
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
 
-from workspace.atomic import read_bytes, write_bytes
+from workspace.atomic import read_bytes, sync_folder
 from workspace.errors import NotFound, NotText, WorkspaceError
 from workspace.paths import Parts, Place, Root, joined
 
@@ -89,9 +90,9 @@ class ResultStore:
         """
         with self._lock:
             names = self._known()
-            name, descriptor = self._reserved(f"{_safe(hint)}.txt")
-            names[f"begun {name}"] = name
-        return joined((*self._folder, name)), descriptor
+            with self._reserved(f"{_safe(hint)}.txt") as (place, descriptor):
+                names[f"begun {place.name}"] = place.name
+        return joined((*self._folder, place.name)), descriptor
 
     def remove(self, path: str) -> None:
         """Take a file of this store away, if it is there: what is in it stands elsewhere. Blocks."""
@@ -138,22 +139,32 @@ class ResultStore:
         return self._names
 
     def _put(self, label: str, content: bytes) -> str:
-        name, descriptor = self._reserved(label)
-        os.close(descriptor)
-        with self._root.walk((*self._folder, name), follow=False) as place:
-            write_bytes(place, content)
-        return name
+        """The name of a new file with that content. Nobody knows the name before it is whole."""
+        with self._reserved(label) as (place, descriptor):
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(descriptor)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(place.name, dir_fd=place.folder)
+                raise
+            sync_folder(place.folder)
+            return place.name
 
-    def _reserved(self, label: str) -> tuple[str, int]:
+    @contextmanager
+    def _reserved(self, label: str) -> Iterator[tuple[Place, int]]:
         """A name that was free, now taken by an empty file, and a descriptor to write that file."""
         number = len(self._names or ())
         while True:
             number += 1
-            name = f"{number:04d}-{label}"
-            with self._root.walk((*self._folder, name), make=True, follow=False) as place:
+            parts = (*self._folder, f"{number:04d}-{label}")
+            with self._root.walk(parts, make=True, follow=False) as place:
                 descriptor = _reserve(place)
-            if descriptor is not None:
-                return name, descriptor
+                if descriptor is not None:
+                    yield place, descriptor
+                    return
 
     def _stored(self) -> dict[str, str]:
         """What an earlier session of this agent stored, by its hash."""

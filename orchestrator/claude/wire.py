@@ -74,7 +74,7 @@ class Wire:
         own = {name.encode(): value.encode() for name, value in headers.items()}
         request = self.http_client.build_request(
             "POST",
-            self.client.base_url.join(_PATH.removeprefix("/")),
+            self._url,
             content=body,
             headers=self._headers | own,
             timeout=self.client.timeout,
@@ -84,6 +84,10 @@ class Wire:
         except Exception as error:
             # As the SDK does: whatever fails here, the service was not reached.
             raise APIConnectionError(request=request) from error
+
+    @cached_property
+    def _url(self) -> httpx2.URL:
+        return self.client.base_url.join(_PATH.removeprefix("/"))
 
     @cached_property
     def _headers(self) -> dict[bytes, bytes]:

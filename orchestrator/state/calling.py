@@ -12,20 +12,20 @@ from orchestrator.context.request import newest_place
 from orchestrator.ledger import Usage
 from orchestrator.messages import assistant as assistant_message
 from orchestrator.messages import text_of, tool_uses, user
-from orchestrator.state.value import State, append, reminder
+from orchestrator.state.value import State, append, evolve, reminder
 
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 def take_reply(state: State, event: ev.ModelReplied) -> State:
     """After a whole reply, whatever it was asked for."""
-    state = replace(state, ledger=state.ledger.with_call(event.usage))
+    state = evolve(state, ledger=state.ledger.with_call(event.usage))
     if event.purpose == "summary":
         return state
     overflowed = event.stop_reason == "model_context_window_exceeded"
     state = _with_shown_todos(state)
     usage = event.usage or Usage()
-    state = replace(
+    state = evolve(
         state,
         cached_tokens=usage.cache_read_input_tokens + usage.cache_creation_input_tokens,
         edited_by=None,
@@ -62,7 +62,7 @@ def _with_content(state: State, event: ev.ModelReplied) -> State:
         state = append(state, assistant_message(*blocks))
     cut = event.stop_reason in _CUT
     before = state.cut_text if state.cut_replies else ""
-    return replace(
+    return evolve(
         state,
         pending=uses if runs else (),
         results={},
@@ -85,26 +85,26 @@ def _with_shown_todos(state: State) -> State:
     if state.messages[-1].message["role"] == "assistant":
         return state  # a paused turn went back as it was, without a tail
     index = len(state.messages[-1].message["content"])
-    state = replace(append(state, user(text)), shown_todos=text)
+    state = evolve(append(state, user(text)), shown_todos=text)
     last = replace(state.messages[-1], reminder=index)
-    return replace(state, messages=(*state.messages[:-1], last))
+    return evolve(state, messages=(*state.messages[:-1], last))
 
 
 def take_failure(state: State, event: ev.ModelFailed) -> State:
     """After a call that failed, to be tried again or not."""
-    state = replace(state, ledger=state.ledger.with_call(event.usage))
+    state = evolve(state, ledger=state.ledger.with_call(event.usage))
     if event.purpose == "summary" or event.retry_in_ms is not None:
         return state
     if event.kind == "overflow":
         # "input + max_tokens": less output is asked for first.
         limit = None if state.overflows else _lower_output(state, event.message)
-        return replace(
+        return evolve(
             state,
             overflowed=limit is None,
             output_limit=limit,
             overflows=state.overflows + 1,
         )
-    return replace(state, failure=event)
+    return evolve(state, failure=event)
 
 
 _LEAST_OUTPUT_TOKENS = 256

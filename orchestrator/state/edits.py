@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from orchestrator import events as ev
@@ -12,12 +11,12 @@ from orchestrator.context.compaction import pinned, render
 from orchestrator.context.history import Entry
 from orchestrator.context.policy import GAIN_SHARE
 from orchestrator.messages import text_of, user
-from orchestrator.state.value import State
+from orchestrator.state.value import State, evolve
 
 
 def offload_parts(state: State, event: ev.Offloaded) -> State:
     """After something moved to a file; at birth nothing of the history changes."""
-    state = replace(state, offloaded=state.offloaded + 1)
+    state = evolve(state, offloaded=state.offloaded + 1)
     if event.entry is None or event.block is None:
         return state
     old = state.messages[event.entry]
@@ -26,8 +25,8 @@ def offload_parts(state: State, event: ev.Offloaded) -> State:
     messages = (*state.messages[: event.entry], edited, *state.messages[event.entry + 1 :])
     # Chains are made anew once for a batch; it is journalled as one, so its end never lacks.
     if not event.batch_end:
-        return replace(state, messages=messages)
-    state = replace(
+        return evolve(state, messages=messages)
+    state = evolve(
         state,
         facts=tuple(event.facts) or state.facts,
         more_facts=(*state.more_facts, *event.more_facts),
@@ -50,7 +49,7 @@ def compact(state: State, event: ev.Compacted) -> State:
     if kept and kept[0].message["role"] == "user":
         head = history.append(head, state.start_chain, kept[0].message, kept[0].turn)
         kept = kept[1:]
-    state = replace(
+    state = evolve(
         state,
         summary=event.summary,
         facts=tuple(event.facts),
@@ -85,7 +84,7 @@ def _edited(
     """After an edit of the history: chains anew, reported usage stale, no previous breakpoint."""
     binding = state.spec.binds_thinking
     stacked = history.restack(messages, state.start_chain, binding=binding)
-    return replace(
+    return evolve(
         state,
         messages=stacked,
         weight=sum(e.weight for e in stacked),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import reduce
 
 from orchestrator import events as ev
@@ -14,7 +13,7 @@ from orchestrator.context.policy import Context
 from orchestrator.messages import Block, encode, tool_result, user
 from orchestrator.state.calling import take_failure, take_reply
 from orchestrator.state.edits import compact, offload_parts
-from orchestrator.state.value import State, append
+from orchestrator.state.value import State, append, evolve
 
 # The name in an `offload_failed` event for the archive of a compaction.
 ARCHIVE = "archive"
@@ -54,28 +53,28 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
         case ev.AgentResumed():
             return _go_on(state, event)
         case ev.TodosWritten(text=text):
-            return replace(state, todos=text)
+            return evolve(state, todos=text)
         case ev.ToolStarted():
             return _begin_call(state, event)
         case ev.AgentSpawned(child_id=child_id, background=True):
-            return replace(state, background=state.background | {child_id})
+            return evolve(state, background=state.background | {child_id})
         case ev.BudgetReached(name=name):
-            return replace(state, limit=name, failure=None)
+            return evolve(state, limit=name, failure=None)
         case ev.Steered(command="compact"):
-            return replace(state, compact_asked=True)
+            return evolve(state, compact_asked=True)
         case ev.OffloadFailed(tool=tool):
             archive = tool == ARCHIVE
-            return replace(
+            return evolve(
                 state,
                 store_failed=state.store_failed or not archive,
                 archive_failed=state.archive_failed or archive,
             )
         case ev.LevelChanged(level=level):
-            return replace(state, level=level)
+            return evolve(state, level=level)
         case ev.WindowCorrected(tokens=tokens):
-            return replace(state, window_tokens=tokens)
+            return evolve(state, window_tokens=tokens)
         case ev.AgentEnded():
-            return replace(state, ended=event)
+            return evolve(state, ended=event)
         case _:
             return state
 
@@ -120,12 +119,12 @@ def _begin_call(state: State, event: ev.ToolStarted) -> State:
     if index is None:
         ids = [use["id"] for use in state.pending]
         index = ids.index(event.tool_use_id) if event.tool_use_id in ids else None
-    return state if index is None else replace(state, begun=state.begun | {index})
+    return state if index is None else evolve(state, begun=state.begun | {index})
 
 
 def _hear(state: State, event: ev.MessageAdded) -> State:
     by_user = event.origin == "user"
-    return replace(
+    return evolve(
         append(state, user(event.text)),
         reply_open=False,
         newest_request=event.text if by_user else state.newest_request,
@@ -162,23 +161,23 @@ def take_result(state: State, event: ev.ToolReturned) -> State:
     if event.seen:
         state = replace(state, seen={**state.seen, **event.seen})
     if len(results) < len(state.pending):
-        return replace(state, results=results)
+        return evolve(state, results=results)
     # Results go back in the order of the calls, whatever order they came in.
     answered = [results[i] for i in range(len(state.pending))]
-    state = replace(state, pending=(), results={}, begun=frozenset())
+    state = evolve(state, pending=(), results={}, begun=frozenset())
     state = _after_denials(append(state, {"role": "user", "content": answered}), answered)
     *earlier, newest = state.turn_weights
-    return replace(state, turn_weights=(*earlier, newest + state.messages[-1].weight))
+    return evolve(state, turn_weights=(*earlier, newest + state.messages[-1].weight))
 
 
 def _after_denials(state: State, answered: Sequence[Block]) -> State:
     """Who is denied again and again, and gets no other call through, cannot go on."""
     rules = [found[1] if (found := _DENIED.match(_said(block))) else None for block in answered]
     if None in rules:
-        return replace(state, denied_turns=0) if state.denied_turns else state
+        return evolve(state, denied_turns=0) if state.denied_turns else state
     turns, rule = state.denied_turns + 1, rules[-1] or ""
     limit = f"permission:{rule}" if turns >= MOST_DENIED_TURNS else None
-    return replace(state, denied_turns=turns, denied_by=rule, limit=state.limit or limit)
+    return evolve(state, denied_turns=turns, denied_by=rule, limit=state.limit or limit)
 
 
 def _said(block: Block) -> str:

