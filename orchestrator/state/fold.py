@@ -86,7 +86,7 @@ def _go_on(state: State, event: ev.AgentResumed) -> State:
         started = started.model_copy(update={"max_turns": event.max_turns})
     if state.ended is not None:
         state = _after_its_end(state)
-    return replace(
+    return evolve(
         state,
         started=started,
         settings=state.settings if event.policy is None else Context(**event.policy),
@@ -101,7 +101,7 @@ def _go_on(state: State, event: ev.AgentResumed) -> State:
 
 def _after_its_end(state: State) -> State:
     """Whatever had ended the agent holds no longer."""
-    return replace(
+    return evolve(
         state,
         ended=None,
         overflowed=False,
@@ -159,7 +159,7 @@ def take_result(state: State, event: ev.ToolReturned) -> State:
     block = tool_result(event.tool_use_id, event.result, is_error=event.is_error)
     results = {**state.results, event.index: block}
     if event.seen:
-        state = replace(state, seen={**state.seen, **event.seen})
+        state = evolve(state, seen={**state.seen, **event.seen})
     if len(results) < len(state.pending):
         return evolve(state, results=results)
     # Results go back in the order of the calls, whatever order they came in.
