@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from workspace.atomic import read_bytes, sync_folder
+from workspace.atomic import read_bytes, write_bytes
 from workspace.errors import NotFound, NotText, WorkspaceError
 from workspace.paths import Parts, Place, Root, joined
 
@@ -139,18 +139,9 @@ class ResultStore:
         return self._names
 
     def _put(self, label: str, content: bytes) -> str:
-        """The name of a new file with that content. Nobody knows the name before it is whole."""
         with self._reserved(label) as (place, descriptor):
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(descriptor)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(place.name, dir_fd=place.folder)
-                raise
-            sync_folder(place.folder)
+            os.close(descriptor)
+            write_bytes(place, content)
             return place.name
 
     @contextmanager
