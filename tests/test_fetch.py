@@ -21,6 +21,7 @@ import trustme
 
 from orchestrator.errors import ToolError
 from orchestrator.web import Bounds, Fetch, FetchDenied, Guard
+from orchestrator.web.markdown import to_markdown
 from tests import webserver
 from tests.pictures import bytes_of, pdf, png
 
@@ -160,6 +161,7 @@ async def test_an_image_and_a_pdf_come_back_as_blocks(port: int) -> None:
     [
         ("zip", "is application/zip (104 bytes), which is neither text nor an image nor a PDF"),
         ("pretends", "is text/plain (104 bytes), which is neither text"),
+        ("html-zip", "is text/html (104 bytes), which is neither text"),
         ("files/damaged", "is image/png of 94 bytes and cannot be shown: it is damaged"),
         ("not-gzip", "is damaged: not gzip, as it says"),
         ("brotli", "is packed as br, although only gzip was asked for"),
@@ -200,6 +202,70 @@ async def test_a_page_that_no_text_is_found_in_comes_back_as_its_source(port: in
     first, text = await text_of(port, "deep")
     assert "its HTML, in which no text was found" in first
     assert "the bottom" in text
+
+
+async def test_a_page_that_is_only_partly_read_says_so(port: int) -> None:
+    first, text = await text_of(port, "half-deep")
+    assert text.strip() == "the top"
+    assert "incomplete: " in first
+
+
+@pytest.mark.parametrize(
+    ("path", "note", "beginning"),
+    [
+        ("base-bomb", "its HTML, which could not be converted", "<base"),
+        ("table-bomb", "cut: its Markdown has more than 5,000,000 bytes", "| x |"),
+    ],
+)
+async def test_a_page_whose_markdown_would_be_much_larger_harms_nobody(
+    port: int, path: str, note: str, beginning: str
+) -> None:
+    """6 GB from 1.5 MB of HTML: the converter has a process, and bounds, of its own."""
+    first, text = await text_of(port, path)
+    assert note in first
+    assert text.startswith(beginning)
+    assert len(text) <= 5_000_000
+
+
+async def test_markdown_over_the_limit_is_cut_and_says_so(port: int) -> None:
+    fetch = replace(FETCH, bounds=Bounds(text_bytes=1_000))
+    url = f"http://{LOCAL}:{port}/page"
+    shown = await to_markdown("<p>" + "<a href=x>y</a>" * 100_000, url, 1_000)
+    assert len(shown[0]) == 1_000
+    assert shown[1] == ("cut: its Markdown has more than 1,000 bytes",)
+    assert "# Heading" in (await text_of(port, "page", fetch))[1]
+
+
+async def test_a_conversion_that_is_cancelled_leaves_no_process(port: int) -> None:
+    """Also where more wait than there are places."""
+    page = "<ul><li>x" * 400 + "</ul>" * 400
+
+    async with anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(to_markdown, page * 300, "http://a.test/", 5_000_000)
+
+        async def some() -> bool:
+            return children() != []
+
+        await until(some)
+        group.cancel_scope.cancel()
+    assert children() == []
+
+
+def children() -> list[str]:
+    """Processes of ours that convert pages."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            status = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        if b"page_to_markdown" in command and status.rpartition(")")[2].split()[1] == str(
+            os.getpid()
+        ):
+            found.append(pid)
+    return found
 
 
 async def test_the_request_names_the_host_and_carries_no_secret(

@@ -48,6 +48,12 @@ PAGES = {
     "meta": answer("<meta charset=shift_jis><p>日本語</p>".encode("shift_jis"), "text/html"),
     "undecodable": answer("日".encode("shift_jis") + b"\xff", "text/plain; charset=shift_jis"),
     "deep": answer(b"<div>" * 5_000 + b"the bottom", "text/html"),
+    "base-bomb": answer(
+        b"<base href=http://h/" + b"A" * 60_000 + b"/>" + b"<a href=x>y</a>" * 100_000, "text/html"
+    ),
+    "table-bomb": answer(b"<table><tr>" + b"<td>x" * 20_000 + b"<tr><td>y" * 100_000, "text/html"),
+    "half-deep": answer(b"<p>the top</p>" + b"<div>" * 5_000 + b"the bottom", "text/html"),
+    "html-zip": answer(b"PK\3\4" + bytes(100), "text/html"),
     "utf16": answer("text, größer".encode("utf-16"), "text/plain"),
     "rot13": answer(b"<p>caf\xe9</p>", "text/html; charset=rot13"),
     "zip": answer(b"PK\3\4" + bytes(100), "application/zip"),

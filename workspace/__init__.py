@@ -20,6 +20,7 @@ from workspace.errors import (
 )
 from workspace.instructions import project_instructions
 from workspace.media import blocks as media_blocks
+from workspace.media import media_type
 from workspace.memory import MEMORY_FILE, Memory, read_memory
 from workspace.pages import Page, page
 from workspace.paths import Parts, Root, parse
@@ -78,6 +79,7 @@ __all__ = [
     "is_private",
     "job_words",
     "media_blocks",
+    "media_type",
     "names_confined",
     "page",
     "parse",

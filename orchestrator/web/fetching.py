@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
-from orchestrator.messages import Block
+from orchestrator.messages import Block, text_block
 from orchestrator.web.client import Bounds, Client, Resolve, resolved
-from orchestrator.web.content import excerpt, readable
+from orchestrator.web.content import Answer, Text, first_line, understood
 from orchestrator.web.guard import FetchFailed, Guard
+from orchestrator.web.markdown import to_markdown
 
 if TYPE_CHECKING:
     import ssl
@@ -40,6 +41,26 @@ class Fetch:
         client = Client(self.guard, self.bounds, self.resolve, self.verify)
         answer = await client.get(url)
         if answer.status >= 400:
-            raise FetchFailed(await run_sync(excerpt, answer, _ERROR_CHARS))
-        # Half a second for the largest page.
-        return await run_sync(readable, answer)
+            raise FetchFailed(await self._excerpt(answer))
+        return await self._shown(answer)
+
+    async def _shown(self, answer: Answer) -> str | list[Block]:
+        """The answer for a model, under a line that says where it is from."""
+        content = await run_sync(understood, answer)
+        if not isinstance(content, Text):
+            return [text_block(first_line(answer)), *content]
+        text, notes = content.text, content.notes
+        if content.is_html:
+            text, more = await to_markdown(text, answer.url, self.bounds.text_bytes)
+            notes = (*notes, *more)
+        return f"{first_line(answer, notes)}\n{text}"
+
+    async def _excerpt(self, answer: Answer) -> str:
+        """The beginning of what an error page says."""
+        try:
+            shown = await self._shown(answer)
+        except FetchFailed as error:
+            shown = f"{first_line(answer)}\n{error}"
+        if not isinstance(shown, str):
+            return first_line(answer)
+        return shown if len(shown) <= _ERROR_CHARS else f"{shown[:_ERROR_CHARS]}…"
