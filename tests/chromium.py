@@ -113,4 +113,4 @@ def longest_task_ms(browser: Any, page: Page, folder: Path, act: Any) -> float:
         if "tdur" in event and (event["pid"], event["tid"]) in main
     ]
     assert tasks, "the trace holds the page's tasks"
-    return max(tasks)
+    return float(max(tasks))
