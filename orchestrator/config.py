@@ -156,6 +156,7 @@ class Settings(BaseSettings):
     output_format: Literal["text", "json", "stream-json"] = "text"
     quiet: bool = False
     log_content: bool = False
+    telemetry: bool = False
     models: Annotated[dict[str, str], NoDecode, BeforeValidator(_named)] = Field(
         default_factory=dict
     )

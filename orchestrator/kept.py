@@ -36,6 +36,7 @@ class Kept:
     aliases: Mapping[str, str] = field(default_factory=dict)
     prices: Overrides = field(default_factory=dict)
     log_content: bool = False
+    telemetry: bool = False
     mcp_config: str | None = None
 
     def as_json(self) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from orchestrator.ledger import Usage
 from orchestrator.messages import Block, Message, encode
 
+# The key in OpenTelemetry's context under which a call is said to be traced (`orchestrator.telemetry`).
+TRACED = "outrider.traced"
+
 # Why a call is made. `handback` is the last, tool-free turn at a limit.
 Purpose = Literal["agent", "summary", "repair", "handback"]
 

@@ -83,6 +83,7 @@ async def options_of(
         aliases=aliases,
         prices=kept.prices,
         log_content=kept.log_content,
+        telemetry=kept.telemetry,
         observers=observers,
         kept=kept.as_json(),
     )

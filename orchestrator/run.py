@@ -47,6 +47,7 @@ async def run(
     model_aliases: Mapping[str, str] | None = None,
     prices: Overrides | None = None,
     log_content: bool = False,
+    telemetry: bool = False,
     observers: Sequence[Observe] = (),
 ) -> Report:
     """Carry out ``task`` and return how it went. Runs under asyncio and trio.
@@ -74,6 +75,7 @@ async def run(
         model_aliases: Names that definitions use for models, beyond the built-in ones.
         prices: Your own prices, by model name, before those of the list.
         log_content: Whether the log also holds texts.
+        telemetry: Whether OpenTelemetry spans and metrics are made, by the providers registered there.
         observers: Called with each batch of records, after it is durable and in its order.
 
     Raises `ConfigError` before anything is run, `JournalError` when the run cannot be recorded. A
@@ -97,6 +99,7 @@ async def run(
         aliases=dict(model_aliases or {}),
         prices=dict(prices or {}),
         log_content=log_content,
+        telemetry=telemetry,
         # Handed over as content it may hold secrets, which are not kept.
         mcp_config=str(mcp_config) if isinstance(mcp_config, str | Path) else None,
     )

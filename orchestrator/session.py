@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, closing, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,7 @@ from orchestrator.events import Record, RunEnded
 from orchestrator.journal import Journal, open_journal
 from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
+from orchestrator.model import Model
 from orchestrator.past import MAIN, Past
 from orchestrator.permissions import Asking
 from orchestrator.prices import cost_usd, pricing
@@ -130,9 +131,9 @@ async def _recording(
     log = LogWriter(
         run_dir.log, options.run_id, environ=os.environ, with_content=options.log_content
     )
-    with closing(log):
+    with closing(log), _traced(options, records) as (model, tracing):
         log(records)  # those that a crash kept from the log
-        readers: tuple[Observe, ...] = (tally.take_all, log, *options.observers)
+        readers: tuple[Observe, ...] = (tally.take_all, log, *tracing, *options.observers)
 
         def observe(records: Sequence[Record]) -> None:
             for read in readers:
@@ -140,7 +141,7 @@ async def _recording(
 
         yield Seams(
             run_id=options.run_id,
-            model=options.model,
+            model=model,
             journal=journal,
             observe=observe,
             slots=slots,
@@ -148,6 +149,22 @@ async def _recording(
             asking=Asking(options.ask),
             root=options.root,
         )
+
+
+@contextmanager
+def _traced(
+    options: Options, records: Sequence[Record]
+) -> Iterator[tuple[Model, tuple[Observe, ...]]]:
+    """The model, and the observer that makes spans, where they are switched on."""
+    if not options.telemetry:
+        yield options.model, ()
+        return
+    from orchestrator.telemetry import Telemetry
+
+    telemetry = Telemetry(options.run_id)
+    telemetry.recall(records)
+    with closing(telemetry):
+        yield telemetry.around(options.model), (telemetry,)
 
 
 def _end_of(main: Agent, tally: Tally) -> RunEnded:

@@ -124,6 +124,7 @@ class Options:
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
     prices: Overrides = field(default_factory=dict)
     log_content: bool = False
+    telemetry: bool = False
     observers: Sequence[Observe] = ()
     silent_seconds: float = SILENT_SECONDS
     # The settings as the journal keeps them (`kept.Kept`).

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from orchestrator.claude.faults import Target, from_answer, from_exception
 from orchestrator.claude.fold import ReplyFold
+from orchestrator.model import TRACED
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,8 +35,9 @@ class Wire:
         Raises `ModelError`.
         """
         with translated(target):
-            if self._needs_the_sdk:
-                return await self._through_the_sdk(body, headers)
+            traced = _is_traced()
+            if traced or self._needs_the_sdk:
+                return await self._through_the_sdk(body, headers, _span(target) if traced else {})
             response = await self._past_the_sdk(body, headers)
             if response.is_success:
                 return response
@@ -51,7 +53,9 @@ class Wire:
         around a host with an underscore."""
         return self.client.credentials is not None or "_" in self.client.base_url.host
 
-    async def _through_the_sdk(self, body: bytes, headers: Mapping[str, str]) -> httpx2.Response:
+    async def _through_the_sdk(
+        self, body: bytes, headers: Mapping[str, str], span: Mapping[str, Any]
+    ) -> httpx2.Response:
         import httpx2
         from anthropic import AsyncStream
 
@@ -61,7 +65,7 @@ class Wire:
             _PATH,
             cast_to=httpx2.Response,
             content=body,
-            options={"headers": headers},
+            options=cast("Any", {"headers": headers, **span}),
             stream=True,
             stream_cls=AsyncStream[Any],
         )
@@ -95,6 +99,19 @@ class Wire:
         given = self.client.default_headers.items()
         texts = ((name.lower(), value) for name, value in given if isinstance(value, str))
         return {name.encode(): value.encode() for name, value in texts}
+
+
+def _is_traced() -> bool:
+    """Whether the SDK is to make a span of this call: `orchestrator.telemetry` says so."""
+    from opentelemetry import context  # the SDK brings it
+
+    return bool(context.get_value(TRACED))
+
+
+def _span(target: Target) -> Mapping[str, Any]:
+    """What the SDK's own method says of its span; it cannot read that from bytes."""
+    attributes = {"gen_ai.request.model": target.model}
+    return {"span_name": "anthropic.messages.create", "span_attributes": attributes}
 
 
 def _json_or_text(response: httpx2.Response) -> object:

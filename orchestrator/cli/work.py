@@ -77,6 +77,7 @@ class Work:
             model_aliases=settings.models,
             prices=settings.prices,
             log_content=settings.log_content,
+            telemetry=settings.telemetry,
             observers=observers,
         )
 
