@@ -80,7 +80,7 @@ def system_of(definition: Definition, around: Surroundings) -> list[Block]:
         known.append(f"# Project instructions\n\n{around.instructions.strip()}")
     if around.memory:
         known.append(
-            "# Memory\n\nNotes from earlier work here. They may be out of date.\n\n"
+            "# Memory\n\nNotes from earlier work here, with <!-- id date -->. They may be out of date.\n\n"
             f"{around.memory.strip()}"
         )
     if known:

@@ -238,7 +238,7 @@ def test_many_files_that_do_not_fit_are_named_in_one_bounded_line(tmp_path: Path
     assert "\n[91 more imports left out]\n" in text
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["AGENTS.md", "CLAUDE.md", "a.md", "d/b.md"]),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
 import anyio
 import pytest
 import sniffio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from workspace import BadEntry, Memory, MemoryEntry, MemoryTools, Refused, WorkspaceError
 from workspace.text import SNAPSHOT_CHARS
@@ -70,8 +74,13 @@ def test_m3_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     for writer in writers:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
-    for writer in writers:  # all of them are waiting: none has begun before the others were there
-        writer.communicate("go\n")
+    # All of them are waiting: none has begun before the others were there.
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     expected = {"stays"}
     for name in ("a", "b", "c"):
@@ -81,6 +90,45 @@ def test_m3_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert {entry.text for entry in entries} == expected
     assert len(entries) == len(expected)
     assert file_of(tmp_path).read_text().startswith("# By hand\n\n- stays\n")
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "update", "forget"]), st.integers(0, 3)), max_size=5
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(STEPS, min_size=2, max_size=4))
+def test_m3_whatever_writers_do_at_once_each_finds_its_own_work_as_it_left_it(
+    tmp_path_factory: pytest.TempPathFactory, plans: list[list[tuple[str, int]]]
+) -> None:
+    """A law over plans of adding, changing and deleting: the end is what each would have alone, and
+    what people wrote is there byte for byte."""
+    root = tmp_path_factory.mktemp("ws")
+    file_of(root).parent.mkdir()
+    by_hand = "# Ours\r\n\n- by hand\n  over lines\n\n```\n- code\n```\n"
+    file_of(root).write_bytes(by_hand.encode())
+    start = threading.Barrier(len(plans))
+
+    def work(writer: int, plan: list[tuple[str, int]]) -> dict[str, str]:
+        memory, own = Memory(root), dict[int, tuple[str, str]]()
+        start.wait()
+        for step, (action, number) in enumerate(plan):
+            text = f"writer {writer} {number} {step}"
+            if action == "add" and number not in own:
+                own[number] = memory.add(text, TODAY)[0].id, text
+            elif action == "update" and number in own:
+                own[number] = memory.update(own[number][0], text, TODAY).id, text
+            elif action == "forget" and number in own:
+                memory.forget(own.pop(number)[0])
+        return dict(own.values())
+
+    with ThreadPoolExecutor(len(plans)) as pool:
+        left = list(pool.map(work, range(len(plans)), plans))
+    expected = {id_: text for own in left for id_, text in own.items()}
+    assert len(expected) == sum(map(len, left))
+    assert {e.id: e.text for e in Memory(root).entries() if e.date} == expected
+    assert file_of(root).read_bytes().startswith(by_hand.encode())
 
 
 @pytest.mark.anyio

@@ -287,5 +287,6 @@ async def test_no_file_tool_reads_or_writes_the_memory(tmp_path: Path) -> None:
     )
     await played.go(tmp_path)
     assert len(played.answers) == 4
-    assert all(answer.startswith("[error] .outrider/MEMORY.md: ") for answer in played.answers)
+    refused = ("[error] .outrider/MEMORY.md: ", "[denied by ")
+    assert all(answer.startswith(refused) for answer in played.answers)
     assert file.read_text() == "- MARK\n"

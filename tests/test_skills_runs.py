@@ -73,7 +73,8 @@ async def test_skills_are_listed_by_name_and_read_when_they_are_asked_for(tmp_pa
     assert said[3] == "OWN-FILE"
     assert said[4] == "[error] no skill 'nothing'; there are: own, pdf"
     assert said[5].startswith("[error] .outrider/skills/own/../../MEMORY.md: '..' is not allowed")
-    assert said[6].startswith("[error] .outrider/skills/own/a.md: nothing under .outrider/ can be")
+    assert said[6].startswith(("[error] .outrider/skills/own/a.md: nothing under", "[denied by "))
+    assert (tmp_path / ".outrider/skills/own/a.md").read_text() == "OWN-FILE"
     assert len({json.dumps(r.system) for r in played.requests}) == 1
 
 

@@ -25,6 +25,7 @@ from workspace import (
 from workspace.atomic import write_bytes
 from workspace.files import Files
 from workspace.paths import Root
+from workspace.versions import versions_of
 
 as_root = os.geteuid() == 0
 
@@ -487,6 +488,24 @@ def test_delete_of_a_folder_takes_what_is_under_it_not_its_siblings(
     assert files.delete("sub") == 4
     assert sorted(os.listdir(root)) == ["a.txt", "sub2"]
     assert (root.parent / "out" / "secret.txt").exists()
+
+
+def test_a_delete_holds_the_files_lock_until_it_is_done(
+    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W3a: also if no agent has read the file."""
+    unlink = os.unlink
+    held = []
+
+    def watched(name: str, *, dir_fd: int) -> None:
+        held.append(versions_of(dir_fd, name).lock.locked())
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", watched)
+    files.delete("a.txt")
+    monkeypatch.undo()
+    assert held == [True]
+    assert not (root / "a.txt").exists()
 
 
 def test_delete_of_a_symlink_takes_the_link(files: Files, root: Path) -> None:

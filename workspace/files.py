@@ -145,7 +145,8 @@ class Files:
         with self.root.walk(parts, self.access.check_write, follow=False) as place:
             if place.mode is None:
                 raise NotFound(path)
-            with versions_of(place.folder, place.name).lock:
+            versions = versions_of(place.folder, place.name)  # held: else others get another lock
+            with versions.lock:
                 if not place.is_folder:
                     os.unlink(place.name, dir_fd=place.folder)
                     return 1

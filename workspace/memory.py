@@ -105,11 +105,13 @@ class Memory:
                 write_bytes(ignore, b"*\n")
         with self._root.walk(self._root.parse(_LOCK_FILE)) as place:
             path = self._root.path.joinpath(*place.parts)
-            lock = FileLock(path, timeout=_LOCK_SECONDS, poll_interval=_POLL_SECONDS)
-            # The threads of this process wait for each other without polling.
-            with versions_of(place.folder, place.name).lock:
+            lock = FileLock(path)
+            # The threads of this process wait for each other without polling. Held by its name: the
+            # lock is theirs only as long as somebody holds the versions.
+            versions = versions_of(place.folder, place.name)
+            with versions.lock:
                 try:
-                    lock.acquire()
+                    lock.acquire(_LOCK_SECONDS, _POLL_SECONDS)
                 except Timeout:
                     raise Unavailable(
                         self.path, "another process is changing it; try again"

@@ -172,13 +172,14 @@ def _answer() -> str:
 
 def _memory_of(root: Path, agent: str | None) -> Memory:
     """The memory that is meant. Raises `ConfigError` for a type of agent that nobody knows."""
+    from orchestrator.config import load_settings
     from orchestrator.places import user_agent_folders
     from subagents import discover
     from workspace import Memory
 
     memory = Memory(root, agent)
     if agent is not None and not memory.size():
-        found = discover(root, (), user_agent_folders())
+        found = discover(root, load_settings(root).settings.agents, user_agent_folders())
         if found.get(agent) is None:
             names = ", ".join(sorted(found.definitions))
             raise ConfigError(f"no definition is called {agent!r}; there are: {names}")

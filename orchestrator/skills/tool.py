@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from anyio.to_thread import run_sync
 
@@ -35,7 +36,7 @@ class SkillTool:
 
     def listing(self, limit_tokens: int = LISTING) -> str:
         """Names with descriptions, ``limit_tokens`` in all."""
-        return listed({s.name: s.description for s in self._skills.values()}, limit_tokens)
+        return _listed(tuple((s.name, s.description) for s in self._skills.values()), limit_tokens)
 
     async def skill(self, name: str, file: str | None = None, offset: int = 0) -> str:
         """Read a skill, or a file of its folder.
@@ -74,6 +75,12 @@ class SkillTool:
     def _access_to(self, skill: Skill) -> Access | None:
         # The rules speak of paths in the workspace; elsewhere a skill has only its own folder.
         return self._access if skill.is_inside else None
+
+
+@lru_cache(maxsize=16)
+def _listed(texts: tuple[tuple[str, str], ...], limit_tokens: int) -> str:
+    """Made once for all agents that see the same: fitting hundreds of descriptions takes a while."""
+    return listed(dict(texts), limit_tokens)
 
 
 def offered(
