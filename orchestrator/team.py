@@ -556,6 +556,7 @@ class Team:
             readable_private=private or self._readable(agent),
             also=check,
             speaks=lambda: agent.permissions.speaks_of_paths,
+            guarded=agent.permissions.guarded,
         )
 
     def _shell_of(self, agent: Agent, expected: tuple[type[Exception], ...]) -> list[Tool]:

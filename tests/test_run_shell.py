@@ -376,3 +376,65 @@ async def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
         assert processes() > 1
         group.cancel_scope.cancel()
     assert processes() == 1
+
+
+# ── what says how agents work ──
+
+TAMPERING = (
+    "echo evil >> .claude/agents/worker.md",
+    "echo evil > .claude/agents/new.md",
+    "rm -rf .claude/agents .mcp.json",
+    "mv .claude gone",
+    "mv .claude/agents gone",
+    "echo '{}' > .claude/settings.json",
+    "ln -sf /dev/null .mcp.json",
+    "echo evil > .mcp.json",
+    "echo evil > team/mine.md",
+    "mv team gone",
+    "sed -i s/d/e/ team/mine.md",
+    "echo 'allow = []' > .outrider/config.toml",
+    "echo evil > .outrider/agents/new.md",
+)
+
+
+def govern(root: Path) -> dict[str, bytes]:
+    """Files that say how agents work; and everything that is in the workspace now."""
+    head = "---\nname: {}\ndescription: d\n---\nx"
+    for name in (".claude/agents/worker.md", "team/mine.md", ".outrider/agents/own.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(head.format(Path(name).stem))
+    for name in (".claude/settings.json", ".mcp.json", ".outrider/config.toml"):
+        (root / name).write_text("")
+    return everything(root)
+
+
+def everything(root: Path) -> dict[str, bytes]:
+    files = (p for p in root.rglob("*") if p.is_file() and "runs" not in p.parts)
+    return {str(p.relative_to(root)): p.read_bytes() for p in files}
+
+
+@pytest.mark.parametrize("rules", [BASH, Permissions(("bash",), deny=("read(secret/**)",))])
+async def test_no_command_changes_settings_definitions_or_servers(
+    tmp_path: Path, rules: Permissions
+) -> None:
+    """Nor moves them away; what else is there can be changed. With other rules about paths, and
+    without."""
+    before = govern(tmp_path)
+    commands = [{"command": f"{c} 2>/dev/null; true"} for c in TAMPERING]
+    options: dict[str, Any] = {"permissions": rules, "agents": [tmp_path / "team"]}
+    await told(tmp_path, *commands, {"command": "echo free > .claude/notes.txt"}, **options)
+    # A copy under another name is nobody's definition.
+    now = {k: v for k, v in everything(tmp_path).items() if not k.startswith("gone")}
+    assert now == {**before, ".claude/notes.txt": b"free\n"}
+
+
+async def test_without_the_guard_every_one_of_these_commands_changes_something(
+    tmp_path: Path,
+) -> None:
+    """So that the test before could fail."""
+    for number, command in enumerate(TAMPERING):
+        root = tmp_path / str(number)
+        root.mkdir()
+        before = govern(root)
+        await anyio.run_process(["bash", "-c", command], cwd=root, check=False)
+        assert everything(root) != before, command

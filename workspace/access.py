@@ -97,7 +97,8 @@ class Access:
     What may not be read may not be written either. Under `.outrider/` nothing is ever written, and
     only what lies under a prefix of `readable_private()` (paths from the root) is read; it is asked
     each time, since children add theirs while the agent runs. `also(use, parts)` raises `Denied` for
-    whatever else forbids the path, and `speaks()` says whether it could forbid any path now.
+    whatever else forbids the path, and `speaks()` says whether it could forbid any path now, apart from
+    writing to what is `guarded`: a shell looks for these by name, without a walk through everything.
     """
 
     deny_read: tuple[Rule, ...] = ()
@@ -105,6 +106,7 @@ class Access:
     readable_private: Callable[[], Iterable[str]] = field(default=_nothing)
     also: Callable[[Use, Parts], None] = field(default=_everything)
     speaks: Callable[[], bool] = field(default=lambda: True)
+    guarded: tuple[Parts, ...] = ()
 
     @property
     def has_rules(self) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.permissions.decision import Decision
-from orchestrator.permissions.protected import protecting
-from orchestrator.permissions.rules import Rule, naming, path_pattern, rule
+from orchestrator.permissions.protected import BY_NAME, protecting
+from orchestrator.permissions.rules import Rule, naming, rule
 from orchestrator.permissions.subjects import READERS, WRITERS, Path, Roots, Subject, subjects_of
 from workspace import Denied, Parts, Refused, Use, is_private, parse
 
@@ -46,7 +46,7 @@ class Permissions:
     outer: Permissions | None = None
     bounds: tuple[tuple[str, tuple[str, ...]], ...] = ()
     roots: Roots = ()
-    protected: tuple[str, ...] = ()
+    protected: tuple[Parts, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("allow", "ask", "deny"):
@@ -118,8 +118,7 @@ class Permissions:
         """The same for a workspace: absolute paths inside it are understood. ``files`` say how this
         run's agents work, so that no tool may change them."""
         paths = (_below(file, roots) for file in files)
-        protected = tuple(sorted({path_pattern(p) for p in paths if p}))
-        return replace(self, roots=roots, protected=protected)
+        return replace(self, roots=roots, protected=tuple(sorted({p for p in paths if p})))
 
     # ── deciding ──
 
@@ -139,6 +138,11 @@ class Permissions:
     def decide(self, tool: str, given: Mapping[str, Any]) -> Decision:
         """Whether the call may be run as it is written. `check_path` follows where paths lead."""
         return self._judge(tool, subjects_of(tool, given, self.roots))
+
+    @property
+    def guarded(self) -> tuple[Parts, ...]:
+        """What is never written, by name, apart from Outrider's own folder: see `protected`."""
+        return (*BY_NAME, *self._layers[0].protected)
 
     def understands(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether it can be told what the call is about."""

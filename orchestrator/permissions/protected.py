@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from orchestrator.permissions.rules import PathPattern, Rule
+from orchestrator.permissions.rules import PathPattern, Rule, path_pattern
 from orchestrator.permissions.subjects import WRITERS, Path, Subject
 from subagents import FOLDERS
 from workspace import PRIVATE, Parts, is_private
@@ -18,13 +18,20 @@ PROTECTED = (
     "**/.mcp.json",
     "**/.outrider/**",
 )
+# The same as names in the workspace's root, for a shell, which looks for names.
+BY_NAME: tuple[Parts, ...] = (
+    *(tuple(folder.split("/")) for folder in FOLDERS if not folder.startswith(".outrider/")),
+    (".claude", "settings.json"),
+    (".claude", "settings.local.json"),
+    (".mcp.json",),
+)
 
 
 def protecting(
-    tool: str, subject: Subject, allow: tuple[Rule, ...], more: tuple[str, ...] = ()
+    tool: str, subject: Subject, allow: tuple[Rule, ...], more: tuple[Parts, ...] = ()
 ) -> str | None:
     """The built-in rule that keeps ``tool`` from writing there, unless a rule to allow names the place
-    itself: ``write(**)`` does not, ``write(.claude/agents/**)`` does. ``more``: patterns of this run."""
+    itself: ``write(**)`` does not, ``write(.claude/agents/**)`` does. ``more``: files of this run."""
     if tool not in WRITERS or not isinstance(subject, Path):
         return None
     if is_private(subject.parts):
@@ -35,7 +42,7 @@ def protecting(
     return f"protected {text.removeprefix('**/')}"
 
 
-def _speaks_of(rule: Rule, tool: str, subject: Path, more: tuple[str, ...]) -> bool:
+def _speaks_of(rule: Rule, tool: str, subject: Path, more: tuple[Parts, ...]) -> bool:
     pattern = rule.pattern
     if not rule.concerns(tool) or not isinstance(pattern, PathPattern):
         return False
@@ -44,10 +51,10 @@ def _speaks_of(rule: Rule, tool: str, subject: Path, more: tuple[str, ...]) -> b
     return named and rule.covers(subject)
 
 
-def _covering(parts: Parts, more: tuple[str, ...]) -> str | None:
+def _covering(parts: Parts, more: tuple[Parts, ...]) -> str | None:
     return next((rule.pattern for rule in _rules(more) if rule.matches(parts)), None)
 
 
 @lru_cache(maxsize=64)
-def _rules(more: tuple[str, ...]) -> tuple[PathRule, ...]:
-    return tuple(map(PathRule, (*PROTECTED, *more)))
+def _rules(more: tuple[Parts, ...]) -> tuple[PathRule, ...]:
+    return tuple(map(PathRule, (*PROTECTED, *map(path_pattern, more))))

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from workspace.access import Access, is_private
@@ -42,7 +42,7 @@ def masks(root: str, access: Access) -> tuple[bool, list[Mount]]:
     the rules cover too many names one by one.
     """
     if not access.has_rules:
-        return False, []
+        return False, _guarded(root, access.guarded)
     walk = _Walk(root, access)
     is_read_only = walk.is_closed(())
     _look(walk, (), is_read_only)
@@ -52,6 +52,19 @@ def masks(root: str, access: Access) -> tuple[bool, list[Mount]]:
             f"at most {MOST_MOUNTS:,}: write rules that cover whole folders"
         )
     return is_read_only, walk.mounts
+
+
+def _guarded(root: str, paths: Iterable[Parts]) -> list[Mount]:
+    """What is read-only whatever the rules say, where it is there; the folders that it is in must keep
+    their names."""
+    mounts: dict[str, Mount] = {}
+    for parts in sorted(paths):
+        steps = ["/".join((root, *parts[:depth])) for depth in range(1, len(parts) + 1)]
+        if os.path.lexists(steps[-1]) and not any(map(os.path.islink, steps)):
+            pins = {step: Mount("pin", step) for step in steps[:-1]}
+            mounts = {**mounts, **{k: v for k, v in pins.items() if k not in mounts}}
+            mounts[steps[-1]] = Mount("read_only", steps[-1])
+    return list(mounts.values())
 
 
 def _look(walk: _Walk, folder: Parts, is_read_only: bool) -> bool:
