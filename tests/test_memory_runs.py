@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator import Permissions, Report, Request, run
+from orchestrator import Permissions, Report, Request, resume, run
 from orchestrator.testing import ScriptedModel, call, results
+from tests.test_resume import Stop, stopped
 from workspace import Memory
 
 pytestmark = pytest.mark.anyio
@@ -249,6 +250,20 @@ async def test_m1_an_agent_that_starts_later_in_the_session_is_shown_the_same(
     text = main.system[1]["text"]
     assert "- old" in text
     assert child.system[1]["text"] == text
+
+
+async def test_m1_a_run_that_is_resumed_is_shown_what_it_began_with(tmp_path: Path) -> None:
+    """Also after it has written itself; what it had written is not written again."""
+    file = given(tmp_path, "- old <!-- a1 2026-01-01 -->\n")
+    played = Played(main=[call("remember", text="new"), call("remember", text="newer")])
+    await stopped(tmp_path, played, Stop("memory_written"))
+    file.write_text(file.read_text() + "- by hand\n")
+    report = await resume("r", model=ScriptedModel(played), root=tmp_path)
+    assert report.status == "finished"
+    assert len(played.requests) >= 3
+    assert len({json.dumps(r.system) for r in played.requests}) == 1
+    texts = [entry.text for entry in Memory(tmp_path).entries()]
+    assert texts == ["old", "new", "by hand", "newer"]
 
 
 async def test_a_child_has_no_memory_tool_that_its_parent_lacks(tmp_path: Path) -> None:

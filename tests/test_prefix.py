@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Request, run
+from orchestrator import Permissions, Request, run
 from orchestrator.testing import ScriptedModel, call, results
 
 pytestmark = pytest.mark.asyncio
@@ -19,7 +19,7 @@ def tokens(value: Any) -> float:
     return len(json.dumps(value, ensure_ascii=False).encode()) / 4
 
 
-async def first_requests(root: Path, kind: str) -> dict[str, Request]:
+async def first_requests(root: Path, kind: str, **options: Any) -> dict[str, Request]:
     seen: dict[str, Request] = {}
 
     def script(request: Request) -> Any:
@@ -28,7 +28,7 @@ async def first_requests(root: Path, kind: str) -> dict[str, Request]:
             return [call("task", prompt="x", subagent_type=kind)]
         return "done"
 
-    await run("x", model=ScriptedModel(script), root=root)
+    await run("x", model=ScriptedModel(script), root=root, **options)
     return seen
 
 
@@ -45,6 +45,21 @@ async def test_the_main_agents_prefix_is_at_most_1500_tokens(tmp_path: Path) -> 
     """With all tools; the listing of subagents apart."""
     seen = await first_requests(tmp_path, "explorer")
     assert prefix(seen["main"], listing=False) <= 1_500
+
+
+async def test_with_everything_on_it_is_at_most_2000_tokens(tmp_path: Path) -> None:
+    """Shell, web, memory, skills, background, and a listing too long for its room; listings apart."""
+    for path, text in (
+        (".claude/skills/x/SKILL.md", "---\nname: x\ndescription: For x.\n---\nx"),
+        (".claude/agents/y.md", f"---\nname: y\ndescription: {'Words. ' * 2_000}\n---\ny"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    allowed = Permissions(allow=("bash", "fetch"))
+    seen = await first_requests(tmp_path, "explorer", permissions=allowed, sandbox=False)
+    names = [t["name"] for t in seen["main"].tools]
+    assert {"bash", "fetch", "remember", "skill", "ask_task", "describe_subagent"} <= {*names}
+    assert prefix(seen["main"], listing=False) <= 2_000
 
 
 @pytest.mark.parametrize("kind", ["explorer", "reviewer"])
