@@ -44,6 +44,8 @@ async def resume(
     limits: Limits | None = None,
     context: Context | None = None,
     permissions: Permissions | None = None,
+    sandbox: bool | None = None,
+    network: bool | None = None,
     accept_changes: bool = False,
     observers: Sequence[Observe] = (),
 ) -> Report:
@@ -64,6 +66,8 @@ async def resume(
         limits: What the run may use, all that it has used so far included.
         context: How contexts are kept small from now on.
         permissions: What tools may touch from now on.
+        sandbox: Whether commands are confined from now on.
+        network: Whether confined commands may use the network from now on.
         accept_changes: Go on although a definition has changed or a tool is missing.
         observers: Called with each batch of new records.
 
@@ -84,6 +88,8 @@ async def resume(
             limits=limits,
             context=context,
             permissions=permissions,
+            sandbox=sandbox,
+            network=network,
         )
         check_goes_on(past, run_dir.run_id, agent_id, message, kept.limits)
         made = own_tools(tools) if tools is not None else await run_sync(_found_again, kept.tools)

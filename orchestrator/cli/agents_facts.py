@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from orchestrator.config import Settings
@@ -57,6 +57,7 @@ def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | 
         *_functions(root, found),
         *(_of_memory(root) if settings.memory else ()),
         *_of_skills(root, settings),
+        *_of_shell(),
     ]
     made = (tool_of(function) for function in functions)
     sizes: dict[str, int | None] = {tool.name: tokens(_json(tool.schema)) for tool in made}
@@ -85,6 +86,13 @@ def _of_memory(root: Path) -> Iterable[Callable[..., Any]]:
     from workspace import Memory, MemoryTools
 
     return MemoryTools(Memory(root), _nowhere, _nowhere).functions()
+
+
+def _of_shell() -> Iterable[Callable[..., Any]]:
+    from orchestrator.commands import Commands
+
+    nobody = cast(Any, None)
+    return [Commands(nobody, nobody).bash]
 
 
 def _of_skills(root: Path, settings: Settings) -> Iterable[Callable[..., Any]]:
