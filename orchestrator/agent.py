@@ -21,7 +21,7 @@ from orchestrator.model import Model
 from orchestrator.permissions import Asking, Permissions
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
-from subagents import Conclusion, TaskTool
+from subagents import Conclusion, Definition, TaskTool
 from workspace import ResultStore, Shell
 
 Observe = Callable[[Sequence[Record]], None]
@@ -127,6 +127,8 @@ class Agent:
     shell: Shell | None = None
     state: State = field(default_factory=State)
     conclusion: Conclusion | None = None
+    # Its definition, after those of the agents above it.
+    line: tuple[Definition, ...] = ()
     # What was said from outside, as it comes: conclusions of children in the background, a person's
     # words. `arrived` is set while there is some.
     inbox: list[MessageAdded] = field(default_factory=list)

@@ -311,18 +311,30 @@ def _file(path: Path, shown: str | None, relative_to: Path | None) -> _Place:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{shown}: no valid TOML: {error}") from None
-    if shown == PROJECT_FILE and "mcp_config" in values:
-        # A folder from elsewhere does not get to start programs by itself.
-        raise ConfigError(
-            f"{shown}:{_line(text, 'mcp_config')}: mcp_config: not taken from a project's file; describe "
-            "its servers in .mcp.json, which asks for an allow rule, or name the file with --mcp-config"
-        )
+    if shown == PROJECT_FILE:
+        _check_starts_nothing(values, lambda key: f"{shown}:{_line(text, key)}: {key}")
     if isinstance(servers := values.get("mcp_config"), str):
         values["mcp_config"] = str(path.parent / servers)
     if isinstance(agents := values.get("agents"), list):
         home = relative_to or path.parent
         values["agents"] = [str(home / a) if isinstance(a, str) else a for a in agents]
     return _Place(values, lambda key: f"{shown}:{_line(text, key)}: {key}", lambda key: shown)
+
+
+def _check_starts_nothing(values: Mapping[str, Any], where: Callable[[str], str]) -> None:
+    """A folder from elsewhere does not get to start programs by itself."""
+    if "mcp_config" in values:
+        raise ConfigError(
+            f"{where('mcp_config')}: not taken from a project's file: describe its servers in "
+            ".mcp.json, which asks for an allow rule, or name the file with --mcp-config"
+        )
+    allowed = values.get("allow", ())
+    for text in [allowed] if isinstance(allowed, str) else allowed:
+        if isinstance(text, str) and text.strip().startswith("mcp"):
+            raise ConfigError(
+                f"{where('allow')}: {text!r} is not taken from a project's file, since it would start "
+                "programs: write it in your own configuration, or give --allow"
+            )
 
 
 def _text(path: Path, shown: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -42,7 +43,7 @@ from orchestrator.events import (
 from orchestrator.execution import current_call
 from orchestrator.journal import read_records
 from orchestrator.loop import run_agent
-from orchestrator.mcp import Found, Happening, ServerConfig, Servers
+from orchestrator.mcp import PROJECT_FILE, Found, Happening, Servers, own_servers, reach
 from orchestrator.memories import Memories, Scope, granting, scope_of
 from orchestrator.model import Model, ModelFacts
 from orchestrator.past import Past
@@ -175,9 +176,11 @@ class Team:
             group,
             options.root,
             run_dir.folder / "mcp",
-            partial(may_start, permissions=options.permissions),
+            options.permissions,
             self._tell_of_server,
         )
+        # Definitions whose own servers have been looked at.
+        self._met: set[str] = set()
         # What happened to servers before there was an agent to record it.
         self._untold: list[McpServer] = []
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
@@ -195,7 +198,14 @@ class Team:
 
     async def open(self) -> None:
         """Start what tools need before there is an agent."""
-        await self._servers.start(self._options.servers.servers)
+        for problem in self._options.servers.problems:
+            await self._tell_of_server(Happening(PROJECT_FILE, "failed", "", text=problem))
+        await self._start_servers(self._options.main)
+        if (past := self._past) is not None:
+            for agent_id in past.unended():
+                kind = past.state(agent_id).spec.agent_type
+                with suppress(SpawnError):  # a definition that is gone is told by whoever needs it
+                    await self._start_servers(self._definition(agent_id, kind))
 
     async def main(self) -> Agent:
         """The main agent, started."""
@@ -353,6 +363,7 @@ class Team:
                 f"there are: {', '.join(parent.tools)}."
             )
         depth = parent.state.spec.depth + 1
+        await self._start_servers(definition)
         self._learn_from(parent)
         try:
             child = self._make(child_id, definition, parent=parent, depth=depth)
@@ -399,6 +410,27 @@ class Team:
             await end_jobs(agent)
         await self._background.end_children_of(agent)
         self._group.cancel_scope.cancel()
+
+    async def _start_servers(self, definition: Definition) -> None:
+        """Those of the run, and those that a definition brings along; each once."""
+        own = own_servers(definition, os.environ)
+        if definition.name not in self._met:
+            self._met.add(definition.name)
+            for problem in own.problems:
+                await self._tell_of_server(Happening(definition.name, "failed", "", text=problem))
+        await self._servers.start((*self._options.servers.servers, *own.servers))
+
+    def _remote(self, agent: Agent) -> dict[str, Tool]:
+        """The tools of servers that the agent has if it begins now, by name."""
+        servers, permissions = self._servers, agent.permissions
+
+        def keys(definition: Definition) -> list[str]:
+            return [server.key for server in own_servers(definition, os.environ).servers]
+
+        shared = [server.key for server in self._options.servers.servers]
+        tools = servers.tools((*shared, *(key for d in agent.line for key in keys(d))))
+        names = reach(agent.line, servers.tools(shared), lambda d: servers.tools(keys(d)))
+        return {name: tools[name] for name in names if servers.may_offer(name, permissions)}
 
     async def _tell_of_server(self, happening: Happening) -> None:
         self._untold.append(McpServer(**asdict(happening)))
@@ -463,6 +495,7 @@ class Team:
             agent.budget.restore(*self._past.spent(agent_id))
         if definition.conclusion_tokens is not None:
             agent.conclusion_tokens = definition.conclusion_tokens
+        agent.line = (*(parent.line if parent else ()), definition)
         agent.tools = self._tools_of(agent, definition, parent, depth)
         return agent
 
@@ -487,6 +520,7 @@ class Team:
             partial(of.check, agent), partial(of.cancel, agent), partial(of.ask, agent)
         )
         expected = (WorkspaceError, TodoError, SpawnError)
+        remote = self._remote(agent)
         everything = [
             # A page of read_file and a conclusion have limits of their own.
             *(
@@ -519,7 +553,7 @@ class Team:
             *web_tools(agent),
             *self._skill_tools(agent),
             *options.tools.values(),
-            *self._servers.tools(server.key for server in options.servers.servers).values(),
+            *remote.values(),
         ]
         have = {t.name: t for t in everything if agent.permissions.enables(t.name)}
         if definition.todos is False:
@@ -528,7 +562,9 @@ class Team:
         if definition.can_spawn is False or (deepest is not None and depth >= deepest):
             for name in _OF_PARENTS:
                 have.pop(name, None)
-        offered = [name for name in have if parent is None or name in parent.tools]
+        offered = [
+            name for name in have if parent is None or name in parent.tools or name in remote
+        ]
         granted = resolve(granting(definition, self._memory_of(definition)), offered)
         # A grant with a pattern is narrower than the tool; one that cannot be read grants nothing.
         bounds = {name: p for name, p in granted.patterns.items() if can_bind(name, p)}
@@ -657,11 +693,6 @@ class Team:
             if model not in self._facts:
                 self._facts[model] = await described(self._seams.model, model)
         return self._facts[model]
-
-
-def may_start(server: ServerConfig, permissions: Permissions) -> bool:
-    """Whether a server is started: the user named its file, or a rule names it."""
-    return server.is_named
 
 
 def _with_own(options: Options) -> Permissions:

@@ -44,6 +44,8 @@ class Definition:
     todos: bool | None = None
     effort: str | None = None
     returns: Mapping[str, JSON] | None = None  # a JSON schema, or fields with their types
+    # MCP servers: by name, with a description of those that this file brings along. None: not said.
+    mcp_servers: Mapping[str, Mapping[str, JSON] | None] | None = None
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
     @property

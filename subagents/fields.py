@@ -7,11 +7,11 @@ from functools import lru_cache
 _OURS = """
     name description tools disallowed_tools model max_turns max_tokens max_seconds max_cost
     conclusion_tokens offload_at compact_at can_spawn permissions memory
-    instructions todos effort returns
+    instructions todos effort returns mcp_servers
 """
 # Fields of the other tools: kept or translated, never worth a remark.
 _FOREIGN = """
-    allowed_tools permission_mode permission mcp_servers hooks skills background isolation color
+    allowed_tools permission_mode permission hooks skills background isolation color
     initial_prompt argument_hint handoffs target infer user_invocable disable_model_invocation
     agents mode temperature top_p top_k steps max_steps disable hidden reasoning_effort prompt kind
     timeout_mins display_name developer_instructions model_reasoning_effort sandbox_mode

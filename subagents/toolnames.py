@@ -56,6 +56,8 @@ _FOREIGN_NAMES = """
     plan browser image sequentialthinking askuser getinternaldocs
 """
 _FOREIGN = frozenset(_FOREIGN_NAMES.split())
+# Tools of MCP servers are called `mcp__<server>__<tool>`.
+_SERVER = "mcp__"
 _COPILOT_SETS = frozenset({"read", "edit", "search", "execute", "web", "agent", "todo"})
 _MEANING = {alias: ours for ours, aliases in _OURS.items() for alias in aliases}
 _NAME = re.compile(r"(?:[^\W\d]|\*)[\w.*/:@+-]*(?:\(.*\))?", re.DOTALL)
@@ -81,6 +83,10 @@ def resolve(definition: Definition, available: Iterable[str]) -> Resolved:
     No `tools` inherits all of them; nothing outside them is ever granted.
     """
     have = tuple(dict.fromkeys(available))
+    servers = definition.mcp_servers
+    if servers is not None and definition.tools is None:
+        # Of servers it has those that it names, and beside them what every agent has.
+        have = tuple(name for name in have if not _is_of_server(name) or _is_of(name, servers))
     denials = {text: _denied(text, have) for text in definition.disallowed_tools}
     denied = {name for names in denials.values() for name in names}
     if "write_file" in denied:
@@ -90,6 +96,9 @@ def resolve(definition: Definition, available: Iterable[str]) -> Resolved:
     if definition.tools is None:
         return Resolved(tuple(name for name in have if name not in denied), unknown)
     found = {text: granted(text, have) for text in definition.tools}
+    for server in servers or ():
+        if of_server := tuple(name for name in have if _is_of(name, (server,))):
+            found[f"{_SERVER}{server}"] = of_server
     names = {name for names in found.values() for name in names}
     tools = tuple(name for name in have if name in names - denied)
     return Resolved(
@@ -108,7 +117,24 @@ def granted(text: str, available: Iterable[str]) -> tuple[str, ...]:
         # Only tools of servers are matched: `*` as one entry among others grants nothing.
         return tuple(tool for tool in have if "__" in name and fnmatchcase(tool, name))
     exact = tuple(tool for tool in have if tool.casefold() == name.casefold())
-    return exact or tuple(tool for tool in have if tool in meaning(name))
+    return exact or _of_servers(name, have) or tuple(tool for tool in have if tool in meaning(name))
+
+
+def _of_servers(name: str, have: tuple[str, ...]) -> tuple[str, ...]:
+    """`mcp__docs` is all of a server's tools; Copilot writes `docs/find` for one of them."""
+    if name.startswith(_SERVER) and "__" not in name.removeprefix(_SERVER):
+        return tuple(tool for tool in have if tool.startswith(f"{name}__"))
+    server, slash, tool = name.partition("/")
+    wanted = f"{_SERVER}{server}__{tool}"
+    return tuple(each for each in have if slash and each.casefold() == wanted.casefold())
+
+
+def _is_of_server(name: str) -> bool:
+    return name.startswith(_SERVER)
+
+
+def _is_of(name: str, servers: Iterable[str]) -> bool:
+    return any(name.startswith(f"{_SERVER}{re.sub(r'[^A-Za-z0-9_-]', '_', s)}__") for s in servers)
 
 
 def _denied(text: str, have: tuple[str, ...]) -> tuple[str, ...]:

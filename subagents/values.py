@@ -141,6 +141,26 @@ def _no_schema(why: str) -> str:
     return f"{why[:200]} – write {_FIELDS['returns'].forms}"
 
 
+def _mcp_servers(entry: Entry, notes: Notes) -> Value:
+    """Names, or servers with their descriptions. What cannot be read is none: it is a grant."""
+    value = entry.value
+    if isinstance(value, str):
+        value = [part.strip().strip("\"'") for part in value.strip("[] ").split(",")]
+    if isinstance(value, Mapping):
+        value = [value]
+    servers: dict[str, Mapping[str, JSON] | None] = {}
+    for item in value if isinstance(value, Sequence) else ():
+        if isinstance(item, str) and item.strip():
+            servers[item.strip()] = None
+        elif isinstance(item, Mapping):
+            for name, what in item.items():
+                servers[str(name)] = what if isinstance(what, Mapping) else None
+    if not servers and value not in (None, [], [""], [{}]):
+        message = f"{entry.value!r:.40} names no servers, read as none – write names, or name: {{command: …}}"
+        notes.add(entry.line, entry.key, message)
+    return servers
+
+
 class _Field(NamedTuple):
     read: Callable[[Entry, Notes], Value]
     forms: str
@@ -152,5 +172,6 @@ _FIELDS: dict[str, _Field] = {
     "instructions": _Field(_yes_or_no, "true or false"),
     "todos": _Field(_yes_or_no, "true or false"),
     "effort": _Field(_effort, "low, medium, high, xhigh or max"),
+    "mcp_servers": _Field(_mcp_servers, "names of servers, or name: {command: …}"),
     "returns": _Field(_returns, "a JSON Schema, or fields with types: {verdict: string}"),
 }

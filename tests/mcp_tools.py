@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio.abc import Process
 
 from orchestrator.mcp import Happening, ServerConfig
 from orchestrator.mcp.server import Server
@@ -80,3 +83,46 @@ async def until(condition: Any, seconds: float = 30.0) -> None:
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.02)
+
+
+@asynccontextmanager
+async def serving(name: str) -> AsyncIterator[tuple[int, Callable[[], Awaitable[None]]]]:
+    """A server of `tests/mcp_servers` that listens: its port, and how to start it again once it died."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started: list[Process] = []
+
+    async def start() -> None:
+        command = [sys.executable, str(HERE / f"{name}.py"), str(port)]
+        devnull = subprocess.DEVNULL
+        started.append(
+            await anyio.open_process(command, stdin=devnull, stdout=devnull, stderr=devnull)
+        )
+        await until(lambda: listens(port))
+
+    try:
+        await start()
+        yield port, start
+    finally:
+        with anyio.CancelScope(shield=True):
+            for process in started:
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def connections(port: int) -> int:
+    """Open TCP connections of this process to ``port``."""
+    inodes = {
+        line.split()[9]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if int(line.split()[2].split(":")[1], 16) == port
+    }
+    ours = (os.readlink(f) for f in Path("/proc/self/fd").iterdir() if f.is_symlink())
+    return sum(link.removeprefix("socket:[").rstrip("]") in inodes for link in ours)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import ConfigError, Context, Limits, Report, Request, run
+from orchestrator import ConfigError, Context, Limits, Permissions, Report, Request, run
 from orchestrator.mcp import server as keeping
 from orchestrator.testing import ScriptedModel, call, results
 from tests.mcp_tools import processes, program
@@ -50,13 +50,9 @@ async def test_a_run_finishes_when_one_server_dies_and_another_hangs(
         seen.append(got)
         match len(got):
             case 0:
-                return [
-                    call("mcp__mortal__echo", text="one"),
-                    call("mcp__lazy__hang"),
-                    call("mcp__mortal__die"),
-                    call("mcp__lazy__echo", text="behind the one that hangs"),
-                    call("ls"),
-                ]
+                return [call("mcp__mortal__echo", text="one"), call("mcp__lazy__echo", text="two")]
+            case 2:
+                return [call("mcp__lazy__hang"), call("mcp__mortal__die"), call("ls")]
             case 5:
                 return [
                     call("mcp__mortal__echo", text="alive again"),
@@ -71,14 +67,12 @@ async def test_a_run_finishes_when_one_server_dies_and_another_hangs(
             "x", model=ScriptedModel(script), root=tmp_path, mcp_config={"mcpServers": servers}
         )
     assert report.status == "finished"
-    one, hangs, dies, behind, _ = seen[1]
-    assert one.endswith("instructions]\none")
+    one, two, hangs, dies, _ = seen[2]
+    assert (one.splitlines()[-1], two.splitlines()[-1]) == ("one", "two")
     assert hangs.startswith("[error] the server lazy did not answer hang within 0.7 s")
     assert dies.startswith(
         "[error] the server mortal died during the call: it was ended by signal 9"
     )
-    # It may have been asked before the call that hangs, or not.
-    assert behind.startswith("[error] ") or behind.endswith("\nbehind the one that hangs")
     alive, awake, child = report.conclusion.split(" / ")
     assert alive.endswith("\nalive again")
     assert awake.endswith("\nawake again")
@@ -91,9 +85,8 @@ async def test_a_run_finishes_when_one_server_dies_and_another_hangs(
         assert getattr(report.usage, field) == total
         assert sum(getattr(agent.usage, field) for agent in report.agents) == total
     returned = log_of(tmp_path, report, "tool_returned")
-    errors = [e["tool"] for e in returned if e["is_error"]]
-    assert errors.count("mcp__lazy__hang") == errors.count("mcp__mortal__die") == 1
-    assert len(errors) == 2 + behind.startswith("[error]")
+    errors = sorted(e["tool"] for e in returned if e["is_error"])
+    assert errors == ["mcp__lazy__hang", "mcp__mortal__die"]
     happened = {(e["server"], e["status"]) for e in log_of(tmp_path, report, "mcp_server")}
     assert happened == {
         (server, status)
@@ -230,3 +223,172 @@ async def test_a_projects_own_servers_are_not_started_without_a_rule(tmp_path: P
     (skipped,) = log_of(tmp_path, report, "mcp_server")
     assert skipped["status"] == "skipped"
     assert skipped["text"] == '.mcp.json describes it; to start it: --allow "mcp(theirs)"'
+
+
+def offered_to(tools: dict[str, list[str]], script: Any = None) -> Any:
+    """A script that notes which servers' tools each type of agent is offered."""
+
+    def note(request: Request) -> Any:
+        names = [t["name"] for t in request.tools if t["name"].startswith("mcp__")]
+        tools.setdefault(request.agent_type, names)
+        return "done" if script is None else script(request)
+
+    return note
+
+
+async def go(script: Any, root: Path, **options: Any) -> Report:
+    return await run("x", model=ScriptedModel(script), root=root, log_content=True, **options)
+
+
+def describe(root: Path, **servers: Any) -> None:
+    (root / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({"allow": ("mcp(theirs)",)}, {"echo", "hang", "die"}),
+        ({"allow": ("mcp(*)",)}, {"echo", "hang", "die"}),
+        ({"allow": ("mcp(theirs/echo)",)}, {"echo"}),
+        ({"allow": ("mcp(theirs)",), "deny": ("mcp(theirs/die)",)}, {"echo", "hang"}),
+        ({"allow": ("mcp(theirs)",), "deny": ("mcp(theirs)",)}, set()),
+        ({"allow": ("mcp(others)",)}, set()),
+        ({"ask": ("mcp(theirs)",)}, set()),
+    ],
+)
+async def test_rules_say_which_servers_of_a_project_are_started_and_which_tools_are_offered(
+    rules: dict[str, Any], expected: set[str], tmp_path: Path
+) -> None:
+    describe(tmp_path, theirs=hostile())
+    tools: dict[str, list[str]] = {}
+    report = await go(offered_to(tools), tmp_path, permissions=Permissions(**rules))
+    assert {name.removeprefix("mcp__theirs__") for name in tools["main"]} & {
+        *("echo", "hang", "die")
+    } == expected
+    is_started = [e["status"] for e in log_of(tmp_path, report, "mcp_server")] == ["started"]
+    assert is_started == bool(expected)
+
+
+async def test_a_denied_tool_of_a_named_server_is_not_offered_and_a_call_of_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    long_name = "n" * 200
+    tools: dict[str, list[str]] = {}
+
+    def script(request: Request) -> Any:
+        return results(request)[0] if results(request) else [call("mcp__s__bossy")]
+
+    report = await go(
+        offered_to(tools, script),
+        tmp_path,
+        mcp_config={"mcpServers": {"s": program("hostile", "liar")}},
+        # Also by the server's own name of a tool that models know by a shorter one.
+        permissions=Permissions(deny=("mcp(s/bossy)", f"mcp(s/{long_name})", "mcp(s/with*)")),
+    )
+    assert tools["main"] == ["mcp__s__giant", "mcp__s__same"]
+    assert report.conclusion.startswith("[error] no tool 'mcp__s__bossy'")
+
+
+def agent(root: Path, name: str, *lines: str) -> None:
+    folder = root / ".outrider" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    head = "\n".join(["---", f"name: {name}", "description: x", *lines, "---", "Work."])
+    (folder / f"{name}.md").write_text(head)
+
+
+async def test_a_definition_says_which_servers_tools_its_agents_have(tmp_path: Path) -> None:
+    agent(tmp_path, "heir")
+    agent(tmp_path, "one", "tools: mcp__a__echo")
+    agent(tmp_path, "whole", "tools: read_file, mcp__a")
+    agent(tmp_path, "star", "tools: mcp__b__*")
+    agent(tmp_path, "byname", "mcpServers: [b]")
+    agent(tmp_path, "beside", "tools: read_file", "mcp-servers: a")
+    agent(tmp_path, "without", "disallowedTools: mcp__*")
+    kinds = ("heir", "one", "whole", "star", "byname", "beside", "without")
+    tools: dict[str, list[str]] = {}
+
+    def script(request: Request) -> Any:
+        if request.agent_type != "main" or results(request):
+            return "done"
+        return [call("task", prompt="x", subagent_type=kind) for kind in kinds]
+
+    servers = {"a": hostile(), "b": hostile()}
+    await go(offered_to(tools, script), tmp_path, mcp_config={"mcpServers": servers})
+    of = {kind: {name.split("__")[1] for name in names} for kind, names in tools.items()}
+    assert of == {
+        "main": {"a", "b"},
+        "heir": {"a", "b"},
+        "one": {"a"},
+        "whole": {"a"},
+        "star": {"b"},
+        "byname": {"b"},
+        "beside": {"a"},
+        "without": set(),
+    }
+    assert tools["one"] == ["mcp__a__echo"]
+    assert len(tools["whole"]) == len(tools["beside"]) == 13
+
+
+async def test_a_definitions_own_server_is_started_by_rule_for_its_agents_alone(
+    tmp_path: Path,
+) -> None:
+    lines = (
+        "mcpServers:",
+        "  - own:",
+        f"      command: {json.dumps(program('hostile')['command'])}",
+        f"      args: {json.dumps(program('hostile', 'plain')['args'])}",
+    )
+    agent(tmp_path, "owner", *lines)
+
+    def script(request: Request) -> Any:
+        if request.agent_type == "owner" and not results(request):
+            return [call("mcp__own__echo", text="mine")]
+        if request.agent_type == "main" and not results(request):
+            return [call("task", prompt="x", subagent_type="owner")]
+        return results(request)[-1]
+
+    tools: dict[str, list[str]] = {}
+    report = await go(
+        offered_to(tools, script), tmp_path, permissions=Permissions(allow=("mcp(own)",))
+    )
+    assert tools["main"] == []
+    assert len(tools["owner"]) == 13
+    assert report.conclusion.strip().endswith("mine")
+    assert processes() == []
+
+    tools.clear()
+    report = await go(offered_to(tools, script), tmp_path)
+    assert tools["owner"] == []
+    (skipped,) = log_of(tmp_path, report, "mcp_server")
+    assert (skipped["server"], skipped["status"]) == ("own", "skipped")
+
+
+async def test_a_new_agent_gets_the_list_as_it_is_then(tmp_path: Path) -> None:
+    """Its parent keeps its own; what its parent's definition does not grant it does not get either."""
+    agent(tmp_path, "narrow", "tools: task, mcp__s__widen, mcp__s__echo")
+    tools: dict[str, list[str]] = {}
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type == "narrow" and not got:
+            return [call("task", prompt="x", subagent_type="child")]
+        if request.agent_type != "main":
+            return "done"
+        if not got:
+            return [call("mcp__s__widen")]
+        if not any("does not offer" in text for text in got):
+            return [call("mcp__s__echo", text="there?")]  # until the new list has been read
+        kinds = () if "heir" in tools else ("heir", "narrow")
+        return [call("task", prompt="x", subagent_type=kind) for kind in kinds] or "done"
+
+    agent(tmp_path, "heir")
+    agent(tmp_path, "child")
+    await go(
+        offered_to(tools, script),
+        tmp_path,
+        mcp_config={"mcpServers": {"s": hostile()}},
+        limits=Limits(depth=3),
+    )
+    assert len(tools["main"]) == 13
+    assert tools["heir"] == ["mcp__s__fresh"]
+    assert tools["narrow"] == tools["child"] == []

@@ -350,7 +350,7 @@ def test_codex() -> None:
     assert (definition.name, definition.prompt, definition.effort) == ("a", "Work.", "high")
     assert granted(definition) == ("ls", "read_file", "glob", "grep")
     assert definition.extra["since"] == "2024-01-01"
-    assert definition.extra["mcp_servers"] == {"x": {"args": ["y"]}}
+    assert definition.mcp_servers == {"x": {"args": ["y"]}}
 
 
 def test_codex_files_that_give_no_definition() -> None:

@@ -13,6 +13,7 @@ from orchestrator.agent import Observe
 from orchestrator.cli import exits, output
 from orchestrator.cli.exits import say
 from orchestrator.cli.output import Stream
+from orchestrator.cli.servers_told import ServersTold
 from orchestrator.cli.signals import Outcome, until_signal
 from orchestrator.cli.usertools import load_tools
 from orchestrator.cli.watching import harmless
@@ -49,6 +50,7 @@ class Work:
 
     def _observers(self, progress: Observe | None, gone: Callable[[], None]) -> list[Observe]:
         observers = [] if progress is None else [harmless(progress)]
+        observers.append(harmless(ServersTold(say, quiet=self.settings.quiet)))
         if self.settings.output_format == "stream-json":
             content = self.settings.log_content
             self.stream = Stream(self.stdout, self.run_id, with_content=content, gone=gone)

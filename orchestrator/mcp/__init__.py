@@ -4,9 +4,22 @@ Only ``connection``, ``http``, ``results`` and ``stdio`` import the protocol's S
 are imported when a server is started.
 """
 
-from orchestrator.mcp.config import Found, ServerConfig
+from orchestrator.mcp.config import PROJECT_FILE, Found, ServerConfig
 from orchestrator.mcp.finding import Named, find_servers
+from orchestrator.mcp.grants import own_servers, reach
 from orchestrator.mcp.server import Happening
-from orchestrator.mcp.servers import Servers, check_extra
+from orchestrator.mcp.servers import Servers, check_extra, may_start
 
-__all__ = ["Found", "Happening", "Named", "ServerConfig", "Servers", "check_extra", "find_servers"]
+__all__ = [
+    "PROJECT_FILE",
+    "Found",
+    "Happening",
+    "Named",
+    "ServerConfig",
+    "Servers",
+    "check_extra",
+    "find_servers",
+    "may_start",
+    "own_servers",
+    "reach",
+]

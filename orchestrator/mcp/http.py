@@ -28,12 +28,17 @@ class _Bounded(httpx2.AsyncByteStream):
         self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._inner:
-            size += len(chunk)
-            if size > self._most:
-                raise TooMuch(f"its answer of over {self._most:,} bytes was too long to keep")
-            yield chunk
+        size, chunks = 0, self._inner.__aiter__()
+        try:
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > self._most:
+                    raise TooMuch(f"its answer of over {self._most:,} bytes was too long to keep")
+                yield chunk
+        finally:
+            # trio warns of a generator that is dropped half-way.
+            if (close := getattr(chunks, "aclose", None)) is not None:
+                await close()
 
     async def aclose(self) -> None:
         await self._inner.aclose()

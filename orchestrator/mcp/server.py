@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 from orchestrator.errors import ToolError
 from orchestrator.mcp.config import ServerConfig
 from orchestrator.mcp.listing import Listing, Offered
+from orchestrator.mcp.names import PREFIX, plain
 from orchestrator.mcp.schemas import SchemaArguments
 from orchestrator.outputs import Output
 from orchestrator.tools import Tool
@@ -39,6 +40,8 @@ REFRESH_PAUSE_SECONDS = 0.5
 _OBITUARY_SECONDS = 5.0
 # The SDK's words when a connection went away under a call.
 _CLOSED = "Connection closed"
+# And when an address answers that it knows nothing of our session.
+_FORGOTTEN = "Session terminated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,11 @@ class Server:
     def tools(self) -> list[Tool]:
         """Its tools as it offers them now, for agents that begin now."""
         return [self._tool(offered) for offered in self._listing.tools.values()]
+
+    def plain_name(self, name: str) -> str:
+        """A tool's name without the digest that it may have: as rules may be written for it."""
+        offered = self._listing.tools.get(name)
+        return f"{PREFIX}{self.config.key}__{plain(offered.tool)}" if offered else name
 
     async def own(self) -> None:
         """Start the server and keep it until this is cancelled or it is given up."""
@@ -139,7 +147,10 @@ class Server:
 
     async def _connect(self) -> str:
         """Connect, and attend to the connection while it lasts; why it ended, in words."""
-        sdk = await run_sync(_sdk)
+        try:
+            sdk = await run_sync(_sdk)
+        except ImportError as error:
+            return f"the package {error.name} is missing: pip install 'outrider[mcp]'"
         about = sdk.ServerProcess(sdk.Stderr(self._log))
         seconds = self.config.start_seconds
         self._attention, self._said_all = anyio.Event(), anyio.Event()
@@ -209,7 +220,8 @@ class Server:
         self._change = anyio.Event()
 
     def _left_out(self) -> str:
-        return "; ".join(f"tool {said}" for said in self._listing.left_out)
+        said = "; ".join(f"tool {said}" for said in self._listing.left_out)
+        return f"left out: {said}" if said else ""
 
     async def _say(self, status: Status, text: str) -> None:
         tools = len(self._listing.tools)
@@ -232,12 +244,24 @@ class Server:
             f"the server {self.config.key} is being started again: try later, or go on without it"
         )
 
-    async def _ask(self, connection: Connection, tool: str, arguments: dict[str, Any]) -> Any:
+    async def _ask(
+        self,
+        connection: Connection,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        may_repeat: bool = True,
+    ) -> Any:
         try:
             return await connection.call(tool, arguments)
         # Whatever a server can do to the SDK is the model's to read.
         except Exception as error:  # noqa: BLE001
             said = reason_of(error)
+        if said == _FORGOTTEN and may_repeat:
+            # Nothing was done: the server does not know our session. A new one is begun.
+            self._suspected = connection is self._connection
+            self._attention.set()
+            return await self._ask(await self._ready(), tool, arguments, may_repeat=False)
         self._attention.set()
         with anyio.move_on_after(_OBITUARY_SECONDS):
             if self._said_all.is_set() or said == _CLOSED:

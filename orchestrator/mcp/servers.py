@@ -10,11 +10,17 @@ from anyio.abc import TaskGroup
 
 from orchestrator.errors import ConfigError
 from orchestrator.mcp.config import ServerConfig
-from orchestrator.mcp.names import rule_for
+from orchestrator.mcp.names import PREFIX, rule_for
 from orchestrator.mcp.server import Happening, Server
+from orchestrator.permissions import Permissions
 from orchestrator.tools import Tool
 
-MayStart = Callable[[ServerConfig], bool]
+
+def may_start(server: ServerConfig, permissions: Permissions) -> bool:
+    """Whether a server is started: the user named its file, or allows the server by name."""
+    if _is_denied(server, permissions):
+        return False
+    return server.is_named or permissions.allows_server(server.key)
 
 
 def check_extra(configs: Iterable[ServerConfig]) -> None:
@@ -38,13 +44,13 @@ class Servers:
         group: TaskGroup,
         root: Path,
         folder: Path,
-        may_start: MayStart,
+        permissions: Permissions,
         tell: Callable[[Happening], Awaitable[None]],
     ) -> None:
         self._group = group
         self._root = root
         self._folder = folder
-        self._may_start = may_start
+        self._permissions = permissions
         self._tell = tell
         self._servers: dict[str, Server] = {}
         self._skipped: set[str] = set()
@@ -52,23 +58,38 @@ class Servers:
     async def start(self, configs: Iterable[ServerConfig]) -> None:
         """Start those that may be started and are not there yet, side by side; back when each has
         listed its tools or failed."""
+        configs = list(configs)
         for config in configs:
             if config.key in self._servers or config.key in self._skipped:
                 continue
-            if not self._may_start(config):
+            if not may_start(config, self._permissions):
                 self._skipped.add(config.key)
-                await self._tell(_skipped(config))
+                if not _is_denied(config, self._permissions):
+                    await self._tell(_skipped(config))
                 continue
             server = Server(config, self._root, self._folder / f"{config.key}.log", self._tell)
             self._servers[config.key] = server
             self._group.start_soon(server.own)
-        for server in self._servers.values():
-            await server.settled.wait()
+        for config in configs:
+            if config.key in self._servers:
+                await self._servers[config.key].settled.wait()
+
+    def may_offer(self, tool: str, permissions: Permissions) -> bool:
+        """Whether an agent with ``permissions`` may have the tool: no rule denies it, and the user named
+        the file that describes its server, or a rule names the tool."""
+        server = self._servers[tool.removeprefix(PREFIX).partition("__")[0]]
+        if permissions.denies_tool(tool) or permissions.denies_tool(server.plain_name(tool)):
+            return False
+        return server.config.is_named or permissions.mentions(tool)
 
     def tools(self, keys: Iterable[str]) -> dict[str, Tool]:
         """The tools that these servers offer now, by name."""
         offered = (self._servers[key].tools for key in keys if key in self._servers)
         return {tool.name: tool for tools in offered for tool in tools}
+
+
+def _is_denied(server: ServerConfig, permissions: Permissions) -> bool:
+    return permissions.denies_tool(f"{PREFIX}{server.key}__*")
 
 
 def _skipped(config: ServerConfig) -> Happening:

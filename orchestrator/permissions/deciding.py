@@ -131,6 +131,14 @@ class Permissions:
         named = any(r.concerns(tool) for r in (*layers[0]._allow, *layers[0]._ask))
         return named or tool not in OPTIONAL
 
+    def allows_server(self, server: str) -> bool:
+        """Whether an allow rule of the run names the MCP server, or some of its tools."""
+        return any(r.concerns_server(server) for r in self._layers[0]._allow)
+
+    def mentions(self, tool: str) -> bool:
+        """Whether an allow or ask rule of the run is about the tool."""
+        return any(r.concerns(tool) for r in (*self._layers[0]._allow, *self._layers[0]._ask))
+
     def denies_tool(self, name: str) -> bool:
         """Whether the tool as a whole is denied."""
         return any(r.takes_away(name) for layer in self._layers for r in layer._deny)

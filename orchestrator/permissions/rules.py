@@ -148,6 +148,11 @@ class Rule:
         """Whether the rule is about the tool, with or without a pattern."""
         return any(fnmatchcase(tool, name) for name in self.tools)
 
+    def concerns_server(self, server: str) -> bool:
+        """Whether the rule is about the MCP server, or some of its tools."""
+        named = (n.removeprefix("mcp__").partition("__") for n in self.tools if n[:5] == "mcp__")
+        return any(fnmatchcase(server, name) for name, _, _ in named)
+
     def restricts(self, tool: str) -> bool:
         """The same for a rule that denies or asks: what may not be read may not be written."""
         return self.concerns(tool) or (self.tools == READERS and tool in WRITERS)

@@ -1,0 +1,121 @@
+"""`outrider run` with MCP servers: what a person is told, and what a project's files cannot do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp_tools import processes, program
+from tests.test_cli_process import Cli, cli, outrider, root
+
+__all__ = ["cli", "root"]
+pytest.importorskip("mcp")
+REHEARSE = ("run", "Survey this", "--model", "rehearsal")
+
+
+def describe(path: Path, **servers: Any) -> str:
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return str(path)
+
+
+def test_a_server_that_cannot_be_started_is_named_and_the_run_goes_on(root: Path) -> None:
+    """Name, command and last words, also where everything else is quiet."""
+    file = describe(
+        root.parent / "servers.json",
+        broken=program("hostile", "exit"),
+        gone={"command": "no-such-program"},
+        well=program("hostile", "liar"),
+    )
+    ran = outrider(root, *REHEARSE, "--mcp-config", file)
+    assert ran.code == 0
+    command = program("hostile")["command"]
+    said = ran.err.splitlines()
+    assert (
+        f"outrider: MCP server broken ({command}): could not be started: it ended with exit code 3; "
+        "its last words: cannot open the database; the run goes on without it"
+    ) in said
+    assert (
+        "outrider: MCP server gone (no-such-program): could not be started: no such program or "
+        "folder: no-such-program; the run goes on without it"
+    ) in said
+    assert any("MCP server well" in line and "left out: tool untyped" in line for line in said)
+    assert "Traceback" not in ran.err
+    assert "MCP" not in ran.out
+    quiet = outrider(root, *REHEARSE, "--mcp-config", file, "--quiet")
+    assert sorted(line.split()[3] for line in quiet.err.splitlines()) == ["broken", "gone"]
+    assert processes() == []
+
+
+def test_a_projects_servers_wait_for_a_rule_and_one_line_says_which(root: Path) -> None:
+    mark = root / "started"
+    touch = {"command": "touch", "args": [str(mark)]}
+    describe(root / ".mcp.json", first=touch, second=touch)
+    ran = outrider(root, *REHEARSE)
+    assert ran.code == 0
+    assert not mark.exists()
+    (line,) = [line for line in ran.err.splitlines() if "MCP" in line]
+    assert line == (
+        "outrider: not started, since no rule names them: MCP servers first, second; to start them: "
+        '--allow "mcp(first)" --allow "mcp(second)"'
+    )
+    outrider(root, *REHEARSE, "--allow", "mcp(second)")
+    assert mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ('mcp_config = "servers.json"', "mcp_config: not taken from a project's file"),
+        ('allow = ["mcp(first)"]', "'mcp(first)' is not taken from a project's file"),
+        ('allow = ["read(**)", "mcp__first"]', "'mcp__first' is not taken from a project's file"),
+        ('allow = "mcp"', "'mcp' is not taken from a project's file"),
+    ],
+)
+def test_a_projects_configuration_cannot_start_its_servers(
+    setting: str, said: str, root: Path, cli: Cli
+) -> None:
+    mark = root / "started"
+    describe(root / ".mcp.json", first={"command": "touch", "args": [str(mark)]})
+    (root / ".outrider").mkdir()
+    (root / ".outrider/config.toml").write_text(setting)
+    ran = cli(*REHEARSE)
+    assert ran.code == 2
+    assert ".outrider/config.toml:1: " in ran.err
+    assert said in ran.err
+    assert not mark.exists()
+
+
+def test_a_file_that_is_missing_or_wrong_is_one_sentence_and_nothing_was_run(
+    root: Path, cli: Cli
+) -> None:
+    assert cli(*REHEARSE, "--mcp-config", "no.json").err == (
+        "outrider: no.json: cannot be read: No such file or directory\n"
+    )
+    (root / "bad.json").write_text('{"mcpServers": {"a": {"comand": "x"}}}')
+    ran = cli(*REHEARSE, "--mcp-config", "bad.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "outrider: bad.json: server 'a': command is missing: write it as text\n"
+    assert not (root / ".outrider").exists()
+
+
+def test_a_projects_broken_file_is_told_and_costs_nothing_else(root: Path, cli: Cli) -> None:
+    (root / ".mcp.json").write_text("{")
+    ran = cli(*REHEARSE)
+    assert ran.code == 0
+    assert ".mcp.json: no valid JSON" in ran.err
+
+
+def test_without_the_extra_one_sentence_names_it(
+    root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.mcp.servers.find_spec", lambda name: None)
+    file = describe(root / "servers.json", a={"command": "x"})
+    ran = cli(*REHEARSE, "--mcp-config", file)
+    assert ran.code == 2
+    assert (
+        "MCP servers (a) need a package that is not installed: pip install 'outrider[mcp]'"
+        in ran.err
+    )
