@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.mcp import own_servers
+from orchestrator.mcp.config import read_text
+from subagents import load
 from tests.mcp_tools import processes, program
 from tests.test_cli_process import Cli, cli, outrider, root
 
@@ -119,3 +125,44 @@ def test_without_the_extra_one_sentence_names_it(
         "MCP servers (a) need a package that is not installed: pip install 'outrider[mcp]'"
         in ran.err
     )
+
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "mcp.md"
+
+
+def blocks(language: str) -> list[str]:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_documents_example_prints_what_it_says(tmp_path: Path) -> None:
+    for code in blocks("python"):
+        (tmp_path / code.splitlines()[0].removeprefix("# ")).write_text(code)
+    done = subprocess.run(
+        [sys.executable, "use_numbers.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (printed,) = blocks("text")
+    assert done.stdout == printed
+
+
+def test_the_documents_files_are_read(tmp_path: Path) -> None:
+    (described,) = blocks("json")
+    found = read_text(described, "servers.json", {})
+    assert found.problems == ()
+    assert [(s.name, s.transport) for s in found.servers] == [
+        ("numbers", "stdio"),
+        ("docs", "http"),
+    ]
+    assert found.servers[0].env == {"LEVEL": "1"}
+    (field,) = blocks("yaml")
+    file = tmp_path / "browsing.md"
+    file.write_text(f"---\nname: browsing\ndescription: x\n{field}---\nBrowse.\n")
+    loaded = load(file)
+    assert loaded.problems == []
+    (server,) = own_servers(loaded.definitions["browsing"], {}).servers
+    assert (server.command, server.args, server.is_named) == ("browser-mcp", ("--headless",), False)
