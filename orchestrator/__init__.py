@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.model import Model, ModelFacts, Reply, Request
     from orchestrator.permissions import Permissions
     from orchestrator.report import Report
-    from orchestrator.resuming import resume
+    from orchestrator.resuming import fork, resume
     from orchestrator.run import run
     from orchestrator.tools import ThisCall, Tool, this_call, tool
 
@@ -36,6 +36,7 @@ _HOME = {
     "ThisCall": "tools",
     "Tool": "tools",
     "ToolError": "errors",
+    "fork": "resuming",
     "resume": "resuming",
     "run": "run",
     "this_call": "tools",
@@ -58,6 +59,7 @@ __all__ = [
     "ThisCall",
     "Tool",
     "ToolError",
+    "fork",
     "resume",
     "run",
     "this_call",

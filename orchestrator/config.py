@@ -108,11 +108,11 @@ Several = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_several)]
 
 _LIMITS = Limits()
 _CONTEXT = Context()
-_OF_LIMITS = (
+OF_LIMITS = (
     *("max_tokens", "max_cost", "max_turns", "max_seconds", "max_agents"),
     *("concurrency", "depth"),
 )
-_OF_CONTEXT = ("compact_at", "compaction", "offload_at", "window", "keep_turns", "summary_model")
+OF_CONTEXT = ("compact_at", "compaction", "offload_at", "window", "keep_turns", "summary_model")
 # They add up over all places.
 _ADDED = ("allow", "ask", "deny", "models", "prices")
 
@@ -176,12 +176,12 @@ class Settings(BaseSettings):
         # The places are read one by one (`load_settings`), so that each value's place is known.
         return (init_settings,)
 
-    @field_validator(*_OF_LIMITS, *_OF_CONTEXT)
+    @field_validator(*OF_LIMITS, *OF_CONTEXT)
     @classmethod
     def _fits(cls, value: Any, info: ValidationInfo) -> Any:
         """The library's own rules, so that they are written once."""
         name = info.field_name or ""
-        (Limits if name in _OF_LIMITS else Context)(**{name: value})
+        (Limits if name in OF_LIMITS else Context)(**{name: value})
         return value
 
     @field_validator("allow", "ask", "deny")
@@ -194,10 +194,10 @@ class Settings(BaseSettings):
         return value
 
     def limits(self) -> Limits:
-        return Limits(**{name: getattr(self, name) for name in _OF_LIMITS})
+        return Limits(**{name: getattr(self, name) for name in OF_LIMITS})
 
     def context(self) -> Context:
-        return Context(**{name: getattr(self, name) for name in _OF_CONTEXT})
+        return Context(**{name: getattr(self, name) for name in OF_CONTEXT})
 
     def permissions(self) -> Permissions:
         return Permissions(self.allow, self.ask, self.deny)

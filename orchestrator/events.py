@@ -100,6 +100,22 @@ class AgentResumed(Fact):
     policy: dict[str, Any] | None = None
 
 
+class RunForked(Fact):
+    """The run begins as a copy of another's main agent at the end of turn ``at_turn``. ``happened``:
+    what had happened to that since it began, as JSON; ``readable``: paths of its files, which this run's may
+    name."""
+
+    content = frozenset({"happened"})
+    event: Literal["run_forked"] = "run_forked"
+    from_run: str
+    at_turn: int
+    happened: list[dict[str, Any]]
+    readable: list[str] = []
+
+    def events(self) -> list[Event]:
+        return [EVENT.validate_python(fact) for fact in self.happened]
+
+
 class ModelReplied(Fact):
     content = frozenset({"blocks"})
     event: Literal["model_replied"] = "model_replied"
@@ -366,6 +382,7 @@ Event = Annotated[
     | RunResumed
     | AgentStarted
     | AgentResumed
+    | RunForked
     | ModelReplied
     | ModelFailed
     | MessageAdded

@@ -19,7 +19,7 @@ from orchestrator.events import (
     TodosWritten,
 )
 from orchestrator.readings import AgentRow, RunSummary
-from orchestrator.state import State, replay
+from orchestrator.state import State, apply, replay
 
 MAIN = "main"
 
@@ -93,13 +93,31 @@ class Past:
 def past_of(records: Sequence[Record], summary: RunSummary) -> Past:
     """The past that ``records``, a run's from the first, tell; ``summary``: their figures."""
     facts: dict[str, list[Event]] = {}
-    options: Mapping[str, Any] = {}
     for record in records:
-        fact = record.fact
-        if isinstance(fact, RunStarted | RunResumed):
-            options = fact.options or options
-        facts.setdefault(record.agent_id, []).append(fact)
-    return Past(options, summary, facts)
+        facts.setdefault(record.agent_id, []).append(record.fact)
+    return Past(options_in(records), summary, facts)
+
+
+def options_in(records: Sequence[Record]) -> Mapping[str, Any]:
+    """What the run was last started or resumed with, as JSON."""
+    begun = (r.fact for r in reversed(records) if isinstance(r.fact, RunStarted | RunResumed))
+    return next((fact.options for fact in begun if fact.options), {})
+
+
+def up_to(facts: Sequence[Event], turn: int) -> list[Event]:
+    """What had happened to an agent at the end of its turn ``turn``, its results included.
+
+    Raises ``ValueError`` where it had no such turn, or did not come to its end.
+    """
+    state, taken = State(), list[Event]()
+    for fact in facts:
+        state = apply(state, fact)
+        taken.append(fact)
+        if state.turn == turn and state.started is not None and not state.unanswered:
+            return taken
+    if turn > state.turn:
+        raise ValueError(f"it has {state.turn} turns")
+    raise ValueError(f"turn {turn} did not come to its end: the results of its calls are not there")
 
 
 def _asks_more(fact: Event) -> bool:

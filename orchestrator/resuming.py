@@ -1,13 +1,14 @@
-"""Going on with a run: `resume`, the second front door."""
+"""Going on from what a run has recorded: `resume` and `fork`, the other two front doors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio.to_thread import run_sync
 
@@ -15,20 +16,24 @@ from orchestrator.agent import Observe
 from orchestrator.budget import Limits
 from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
-from orchestrator.events import Record
+from orchestrator.events import AgentSpawned, Record
 from orchestrator.goingon import check_goes_on
 from orchestrator.journal import open_journal, read_records
 from orchestrator.kept import Kept
 from orchestrator.model import Model
-from orchestrator.past import MAIN, Past, past_of
-from orchestrator.permissions import Permissions
+from orchestrator.past import MAIN, Past, options_in, past_of, up_to
+from orchestrator.permissions import Ask, Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
 from orchestrator.prices import pricing
 from orchestrator.readings import summarise
 from orchestrator.report import Report
-from orchestrator.rundir import find_run
-from orchestrator.session import Asked, go_on
+from orchestrator.rundir import RunDir, check_run_id, find_run, new_run_id
+from orchestrator.session import Asked, go_on, start_fork
+from orchestrator.state import replay
+from orchestrator.team import Options, Source
 from orchestrator.tools import Tool
+
+Given = Mapping[str, Any]
 
 
 async def resume(
@@ -41,11 +46,12 @@ async def resume(
     root: str | Path = ".",
     tools: Iterable[Callable[..., Any] | Tool] | None = None,
     agents: Iterable[str | Path] | None = None,
-    limits: Limits | None = None,
-    context: Context | None = None,
-    permissions: Permissions | None = None,
+    limits: Limits | Given | None = None,
+    context: Context | Given | None = None,
+    permissions: Permissions | Given | None = None,
     sandbox: bool | None = None,
     network: bool | None = None,
+    ask: Ask | None = None,
     accept_changes: bool = False,
     observers: Sequence[Observe] = (),
 ) -> Report:
@@ -63,11 +69,13 @@ async def resume(
         root: The workspace that holds the run.
         tools: The functions again, where they cannot be imported by their names.
         agents: Definition files or folders again, where they have moved.
-        limits: What the run may use, all that it has used so far included.
-        context: How contexts are kept small from now on.
-        permissions: What tools may touch from now on.
+        limits: What the run may use, all that it has used so far included; a mapping changes some of
+            them: ``{"max_tokens": 500_000}``.
+        context: How contexts are kept small from now on; or some settings of it.
+        permissions: What tools may do from now on; a mapping adds rules: ``{"allow": ["bash"]}``.
         sandbox: Whether commands are confined from now on.
         network: Whether confined commands may use the network from now on.
+        ask: Asked about calls that the permissions say to ask for.
         accept_changes: Go on although a definition has changed or a tool is missing.
         observers: Called with each batch of new records.
 
@@ -78,51 +86,154 @@ async def resume(
     folder = await run_sync(workspace, root)
     run_dir = await run_sync(find_run, folder, run_id)
     async with open_journal(run_dir.journal) as journal:
-        records = await run_sync(lambda: list(read_records(run_dir.journal)))
-        past = _past(records, run_dir.run_id)
+        records, past = await run_sync(_read, run_dir)
         agent_id = _agent_of(past, agent)
-        kept = _kept_now(
-            Kept.of_json(past.options),
-            base_url=base_url,
-            agents=None if agents is None else tuple(map(str, agents)),
-            limits=limits,
-            context=context,
-            permissions=permissions,
-            sandbox=sandbox,
-            network=network,
-        )
+        anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network)
+        kept = anew.on(Kept.of_json(past.options))
         check_goes_on(past, run_dir.run_id, agent_id, message, kept.limits)
-        made = own_tools(tools) if tools is not None else await run_sync(_found_again, kept.tools)
-        async with opened(_model_of(model, kept), kept) as (chosen, name):
-            options = await options_of(kept, chosen, name, folder, made, observers)
-            options = replace(options, task=past.summary.task, run_id=run_dir.run_id)
-            return await go_on(
-                options,
-                run_dir,
-                journal,
-                past,
-                records,
-                Asked(agent_id, message, accept_changes),
-            )
+        async with _prepared(kept, model, folder, tools, observers) as options:
+            options = replace(options, task=past.summary.task, run_id=run_dir.run_id, ask=ask)
+            asked = Asked(agent_id, message, accept_changes)
+            return await go_on(options, run_dir, journal, past, records, asked)
 
 
-def _past(records: Sequence[Record], run_id: str) -> Past:
-    """What the run has come to, at the prices that it was started with."""
-    past = past_of(records, summarise(records, run_id, pricing(None)))
-    prices = Kept.of_json(past.options).prices
-    return past_of(records, summarise(records, run_id, pricing(prices))) if prices else past
+async def fork(
+    run_id: str,
+    at: int,
+    task: str | None = None,
+    *,
+    new_id: str | None = None,
+    model: str | Model | None = None,
+    base_url: str | None = None,
+    root: str | Path = ".",
+    tools: Iterable[Callable[..., Any] | Tool] | None = None,
+    agents: Iterable[str | Path] | None = None,
+    limits: Limits | Given | None = None,
+    context: Context | Given | None = None,
+    permissions: Permissions | Given | None = None,
+    sandbox: bool | None = None,
+    network: bool | None = None,
+    ask: Ask | None = None,
+    accept_changes: bool = False,
+    observers: Sequence[Observe] = (),
+) -> Report:
+    """Begin a new run from the end of turn ``at`` of a run's main agent (turns count from 1).
+
+    The new run has its own files and its own account, and reads the other's offloaded files; its to-dos
+    are as they were at that turn. The other run stays as it is. Other arguments: see `resume`.
+
+    Args:
+        run_id: The run to fork.
+        at: The turn after whose results the new run begins.
+        task: What to say to the agent; needed where it had concluded in that turn.
+        new_id: A name for the new run.
+
+    Raises `ConfigError` before anything is run, `JournalError` for a journal that is damaged.
+    """
+    folder = await run_sync(workspace, root)
+    run_dir = await run_sync(find_run, folder, run_id)
+    _, past = await run_sync(_read, run_dir)
+    anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network)
+    kept = anew.on(Kept.of_json(past.options))
+    source = await run_sync(_source, run_dir, past, at, task)
+    async with _prepared(kept, model, folder, tools, observers) as options:
+        number = new_run_id(datetime.now(UTC)) if new_id is None else check_run_id(new_id)
+        options = replace(options, task=task or past.summary.task, run_id=number, ask=ask)
+        return await start_fork(options, source, task, accepts_changes=accept_changes)
 
 
-def _kept_now(kept: Kept, **given: Any) -> Kept:
-    return replace(kept, **{name: value for name, value in given.items() if value is not None})
+def _source(run_dir: RunDir, past: Past, at: int, task: str | None) -> Source:
+    """What the new run begins with."""
+    started = past.started(MAIN)
+    if started is None:
+        raise ConfigError(f"run {run_dir.run_id} has no turn {at}: it never began")
+    if at < 1:
+        raise ConfigError(f"no turn {at}: turns count from 1")
+    try:
+        facts = up_to(past.facts[MAIN], at)
+    except ValueError as error:
+        raise ConfigError(f"run {run_dir.run_id} cannot be forked at turn {at}: {error}") from None
+    if task is None and replay(facts).reply_open:
+        raise ConfigError(
+            f"the agent had concluded in turn {at}: say what else there is to do, or fork before it"
+        )
+    readable = [run_dir.shown(run_dir.agent(MAIN).folder)]
+    for fact in facts:
+        if isinstance(fact, AgentSpawned):
+            child = run_dir.agent(fact.child_id)
+            files = [child.results, *child.folder.glob("conclusion*.md")]
+            readable += map(run_dir.shown, files)
+    later = facts[facts.index(started) + 1 :]
+    return Source(run_dir.run_id, at, started, later, readable)
 
 
-def _model_of(model: str | Model | None, kept: Kept) -> str | Model:
-    if model is not None:
-        return model
-    if kept.model is None:
+def _read(run_dir: RunDir) -> tuple[list[Record], Past]:
+    """A run's records, and what it has come to at the prices that it was started with."""
+    records = list(read_records(run_dir.journal))
+    prices = Kept.of_json(options_in(records)).prices
+    return records, past_of(records, summarise(records, run_dir.run_id, pricing(prices)))
+
+
+@dataclass(frozen=True)
+class _Anew:
+    """What a caller gives anew; ``None``: it is as it was."""
+
+    base_url: str | None
+    agents: Iterable[str | Path] | None
+    limits: Limits | Given | None
+    context: Context | Given | None
+    permissions: Permissions | Given | None
+    sandbox: bool | None
+    network: bool | None
+
+    def on(self, kept: Kept) -> Kept:
+        """The settings of before, with these. Raises `ConfigError`."""
+        given: dict[str, Any] = {
+            "base_url": self.base_url,
+            "agents": None if self.agents is None else tuple(map(str, self.agents)),
+            "permissions": _more_rules(kept.permissions, self.permissions),
+            "sandbox": self.sandbox,
+            "network": self.network,
+        }
+        try:
+            given["limits"] = _changed(kept.limits, self.limits)
+            given["context"] = _changed(kept.context, self.context)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(str(error)) from None
+        return replace(kept, **{k: v for k, v in given.items() if v is not None})
+
+
+Group = TypeVar("Group", Limits, Context)
+
+
+def _changed(before: Group, given: Group | Given | None) -> Group | None:
+    return replace(before, **given) if isinstance(given, Mapping) else given
+
+
+def _more_rules(before: Permissions, given: Permissions | Given | None) -> Permissions | None:
+    if not isinstance(given, Mapping):
+        return given
+    return replace(
+        before,
+        allow=(*before.allow, *given.get("allow", ())),
+        ask=(*before.ask, *given.get("ask", ())),
+        deny=(*before.deny, *given.get("deny", ())),
+    )
+
+
+@asynccontextmanager
+async def _prepared(
+    kept: Kept,
+    model: str | Model | None,
+    folder: Path,
+    tools: Iterable[Callable[..., Any] | Tool] | None,
+    observers: Sequence[Observe],
+) -> AsyncIterator[Options]:
+    if model is None and kept.model is None:
         raise ConfigError("the run had a model that is no name: hand it over again, as model=…")
-    return kept.model
+    made = own_tools(tools) if tools is not None else await run_sync(_found_again, kept.tools)
+    async with opened(kept.model if model is None else model, kept) as (chosen, name):
+        yield await options_of(kept, chosen, name, folder, made, observers)
 
 
 def _agent_of(past: Past, text: str) -> str:

@@ -24,7 +24,7 @@ from orchestrator.prices import cost_usd, pricing
 from orchestrator.readings import Tally
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir
-from orchestrator.team import Options, Team
+from orchestrator.team import Options, Source, Team
 
 Begin = Callable[[Team], Awaitable[Agent]]
 
@@ -41,6 +41,10 @@ class Asked:
 
 async def start(options: Options) -> Report:
     """Start a new run and see it through."""
+    return await _start(options, Team.main)
+
+
+async def _start(options: Options, begin: Begin) -> Report:
     run_dir = RunDir(options.root, options.run_id)
     await run_sync(run_dir.create)
     tally = Tally(pricing(options.prices))
@@ -48,8 +52,29 @@ async def start(options: Options) -> Report:
         open_journal(run_dir.journal) as journal,
         _recording(options, run_dir, journal, tally) as seams,
     ):
-        agent = await _carry_out(options, run_dir, seams, tally, Team.main)
+        agent = await _carry_out(options, run_dir, seams, tally, begin)
     return report_of(tally.summary(options.run_id), run_dir, agent.state)
+
+
+async def start_fork(
+    options: Options, source: Source, task: str | None, *, accepts_changes: bool
+) -> Report:
+    """Start a run as the copy of another and see it through."""
+
+    async def begin(team: Team) -> Agent:
+        if not accepts_changes:
+            _refuse(team.changes_of(MAIN, source.started))
+        return await team.fork(source, task)
+
+    return await _start(options, begin)
+
+
+def _refuse(changes: Sequence[str]) -> None:
+    if changes:
+        raise ConfigError(
+            f"since the run began, {'; '.join(changes)}: put it back, or accept it with "
+            "--accept-changes (accept_changes=True)"
+        )
 
 
 async def go_on(
@@ -68,11 +93,8 @@ async def go_on(
     tally.take_all(records)
 
     async def begin(team: Team) -> Agent:
-        if not asked.accepts_changes and (changes := team.changes()):
-            raise ConfigError(
-                f"since the run began, {'; '.join(changes)}: put it back, or accept it with "
-                "--accept-changes (accept_changes=True)"
-            )
+        if not asked.accepts_changes:
+            _refuse(team.changes())
         return await team.go_on(asked.agent_id, asked.message)
 
     async with _recording(options, run_dir, journal, tally, records) as seams:

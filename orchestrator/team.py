@@ -36,6 +36,7 @@ from orchestrator.events import (
     Event,
     McpServer,
     MessageAdded,
+    RunForked,
     RunResumed,
     RunStarted,
     TodosWritten,
@@ -86,6 +87,10 @@ from workspace import (
 MAIN_ID = "main"
 _OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
 _GO_ON = "Go on with the task where you stopped: the limit or error that ended it no longer holds."
+_LEFT_BEHIND = (
+    "This run was forked from another one. Subagents that were in the background there are not here: "
+    "{children}. Start them again if you need what they were to do."
+)
 _READING = ("ls", "read_file", "glob", "grep")
 # Names that nobody else's tools may have: what agents do by themselves relies on them.
 BUILT_IN = frozenset(
@@ -135,6 +140,23 @@ class Options:
     def overrides_models(self) -> bool:
         """The rehearsal answers for every model that a definition names."""
         return self.model_name == REHEARSAL
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The main agent of another run at the end of its turn ``at``; ``facts`` come after ``started``."""
+
+    run_id: str
+    at: int
+    started: AgentStarted
+    facts: Sequence[Event]
+    readable: Sequence[str]
+
+    def as_event(self) -> RunForked:
+        facts = [fact.model_dump() for fact in self.facts]
+        return RunForked(
+            from_run=self.run_id, at_turn=self.at, happened=facts, readable=list(self.readable)
+        )
 
 
 class Team:
@@ -225,16 +247,8 @@ class Team:
             max_turns=options.limits.max_turns,
             depth=0,
         )
-        run_started = RunStarted(
-            task=options.task,
-            task_chars=len(options.task),
-            model=options.model_name,
-            version=version("outrider"),
-            root=str(options.root),
-            options=dict(options.kept),
-        )
         self.lead = agent
-        await agent.record(run_started, spec, *self._take_untold())
+        await agent.record(self._run_started(), spec, *self._take_untold())
         return agent
 
     def changes(self) -> list[str]:
@@ -242,18 +256,52 @@ class Team:
         assert self._past is not None, "only a run that goes on has a past"
         said = []
         for agent_id in self._past.unended() or [MAIN_ID]:
-            spec = self._past.state(agent_id).spec
-            try:
-                agent = self._from_past(agent_id)
-            except (SpawnError, ValueError) as error:
-                said.append(str(error).rstrip("."))
-                continue
-            definition = self._definition(agent_id, spec.agent_type)
-            if spec.digest not in (None, definition.digest):
-                said.append(f"the definition of {agent_id} has changed ({definition.source})")
-            if missing := [name for name in spec.tools if name not in agent.tools]:
-                said.append(f"{agent_id} lacks {', '.join(missing)}")
+            started = self._past.started(agent_id)
+            assert started is not None, "what has not ended has begun"
+            said += self.changes_of(agent_id, started)
         return said
+
+    def changes_of(self, agent_id: str, started: AgentStarted) -> list[str]:
+        """The same for one agent."""
+        try:
+            definition = self._definition(agent_id, started.agent_type)
+            agent = self._like(agent_id, started)
+        except (SpawnError, ValueError) as error:
+            return [str(error).rstrip(".")]
+        said = []
+        if started.digest not in (None, definition.digest):
+            said.append(f"the definition of {agent_id} has changed ({definition.source})")
+        if missing := [name for name in started.tools if name not in agent.tools]:
+            said.append(f"{agent_id} lacks {', '.join(missing)}")
+        return said
+
+    async def fork(self, source: Source, task: str | None) -> Agent:
+        """The main agent, as a copy of another run's."""
+        self.lead = agent = self._like(MAIN_ID, source.started)
+        await agent.record(
+            self._run_started(), source.started, source.as_event(), *self._take_untold()
+        )
+        left = replay([source.started, *source.facts]).background
+        agent.desk.is_followup = False
+        await agent.desk.settle_todos([agent.state.todos] if agent.state.todos else [])
+        if agent.files is not None:
+            agent.files.recall(agent.state.seen)
+        await agent.record(await self._resumed(agent))
+        if left:
+            text = _LEFT_BEHIND.format(children=", ".join(sorted(left)))
+            agent.deliver(MessageAdded(text=text, origin="outrider"))
+        if task is not None:
+            agent.deliver(MessageAdded(text=task, origin="user"))
+        return agent
+
+    def _like(self, agent_id: str, started: AgentStarted) -> Agent:
+        """An agent of the past as it was made, without anything that happened to it."""
+        parent = None if started.parent_id is None else self._from_past(started.parent_id)
+        definition = self._definition(agent_id, started.agent_type)
+        agent = self._make(agent_id, definition, parent=parent, depth=started.depth)
+        # It is offered what its requests declare, and no more.
+        agent.tools = {name: agent.tools[name] for name in started.tools if name in agent.tools}
+        return agent
 
     async def go_on(self, agent_id: str, message: str | None) -> Agent:
         """An agent of the past, ready to go on where it ended or was stopped."""
@@ -351,6 +399,17 @@ class Team:
         if agent.files is not None:
             agent.files.recall(state.seen)
         return agent
+
+    def _run_started(self) -> RunStarted:
+        options = self._options
+        return RunStarted(
+            task=options.task,
+            task_chars=len(options.task),
+            model=options.model_name,
+            version=version("outrider"),
+            root=str(options.root),
+            options=dict(options.kept),
+        )
 
     async def make_child(
         self, parent: Agent, definition: Definition, brief: Brief, child_id: str
@@ -654,6 +713,7 @@ class Team:
 
         def prefixes() -> Iterable[str]:
             yield shown(folder(agent.agent_id).folder)
+            yield from agent.state.readable
             if skills is not None and "skill" in agent.tools:
                 yield from skills.folders
             for child in agent.children:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli import (
+    again,
     agents,
     audit,
     config,
@@ -33,6 +34,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("run")(running.run)
+app.command("resume")(again.resume)
+app.command("fork")(again.fork)
 app.command("runs")(runs.runs)
 app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)

@@ -159,3 +159,27 @@ LogContent = Annotated[
 RunId = Annotated[
     str | None, typer.Option(metavar="ID", help="A name for the run instead of one by time.")
 ]
+
+# ── of `resume` and `fork` ──
+
+Message = Annotated[
+    str | None, typer.Argument(metavar="MESSAGE", help="What to say to it; - reads standard input.")
+]
+OneAgent = Annotated[
+    str | None,
+    typer.Option(
+        "--agent", metavar="ID", help="That agent alone (the beginning of its id will do)."
+    ),
+]
+At = Annotated[
+    int, typer.Option(metavar="TURN", help="The main agent's turn after which to begin, from 1.")
+]
+ForkTask = Annotated[
+    str | None, typer.Argument(metavar="TASK", help="What to do instead; - reads standard input.")
+]
+AcceptChanges = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes", help="Go on although a definition has changed or a tool is missing."
+    ),
+]

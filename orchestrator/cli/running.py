@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
 from orchestrator.cli import options as opt
+
+if TYPE_CHECKING:
+    from orchestrator.agent import Observe
+    from orchestrator.config import Settings
+    from orchestrator.events import Record
+    from orchestrator.permissions import Ask
+    from orchestrator.report import Report
+
+    Go: TypeAlias = Callable[[Ask | None, Sequence[Observe]], Awaitable[Report]]
+    Past: TypeAlias = Sequence[Record]
 
 # The command's own arguments; all others are settings.
 _NO_SETTINGS = ("task", "root", "run_id")
@@ -72,12 +84,8 @@ def run(
 
 
 def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> int:
-    import anyio
-
-    from orchestrator.cli.asking import person_asked
     from orchestrator.cli.before import check_definitions, new_id, note_shell, note_trust, read_task
-    from orchestrator.cli.watching import progress_for, shown
-    from orchestrator.cli.work import Work
+    from orchestrator.cli.usertools import load_tools
     from orchestrator.config import load_settings
 
     configured = load_settings(root, given)
@@ -85,9 +93,56 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     check_definitions(root, settings)
     note_trust(configured)
     note_shell(settings)
+    text, number = read_task(task), run_id or new_id()
+
+    async def go(ask: Ask | None, observers: Sequence[Observe]) -> Report:
+        from orchestrator.run import run
+
+        return await run(
+            text,
+            model=settings.model,
+            base_url=settings.base_url,
+            root=root,
+            tools=load_tools(settings.tools, root),
+            mcp_config=settings.mcp_config,
+            agents=settings.agents,
+            agent=settings.agent,
+            limits=settings.limits(),
+            context=settings.context(),
+            permissions=settings.permissions(),
+            ask=ask,
+            sandbox=settings.sandbox,
+            network=settings.network,
+            memory=settings.memory,
+            run_id=number,
+            model_aliases=settings.models,
+            prices=settings.prices,
+            telemetry=settings.telemetry,
+            log_content=settings.log_content,
+            observers=observers,
+        )
+
+    return carried_out(go, root, number, settings)
+
+
+def carried_out(
+    go: Go, root: Path, run_id: str, settings: Settings, past: Past | None = None
+) -> int:
+    """Carry out a run with progress on stderr and its result on stdout; returns the exit code.
+
+    ``past``: what the display knows already.
+    """
+    import anyio
+
+    from orchestrator.cli.asking import person_asked
+    from orchestrator.cli.watching import progress_for, shown
+    from orchestrator.cli.work import Work
+
     progress = progress_for(settings, sys.stderr, sys.stdout)
+    if progress is not None and past:
+        progress.catch_up(past)
     ask = person_asked(settings, progress, sys.stderr)
-    work = Work(read_task(task), root, run_id or new_id(), settings, sys.stdout, ask)
+    work = Work(partial(go, ask), root, run_id, settings, sys.stdout)
     # The standard output is the result's alone: what tools of the user's print goes to stderr.
     with shown(progress), redirect_stdout(sys.stderr):
         outcome = anyio.run(work.carry_out, progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -15,35 +15,32 @@ from orchestrator.cli.exits import say
 from orchestrator.cli.output import Stream
 from orchestrator.cli.servers_told import ServersTold
 from orchestrator.cli.signals import Outcome, until_signal
-from orchestrator.cli.usertools import load_tools
 from orchestrator.cli.watching import harmless
 from orchestrator.config import Settings
 from orchestrator.errors import JournalError
 from orchestrator.journal import read_records
-from orchestrator.permissions import Ask
 from orchestrator.prices import pricing
 from orchestrator.progress import LiveTree, PlainLines
 from orchestrator.readings import Price, summarise
 from orchestrator.report import Report, report_of
-from orchestrator.run import run
 from orchestrator.rundir import RunDir
 
 
 @dataclass
 class Work:
-    """A run as it was asked for. ``stdout`` is kept from the start: meanwhile it is redirected."""
+    """A run as it was asked for. ``go``: carries it out, with observers of its records. ``stdout`` is
+    kept from the start: meanwhile it is redirected."""
 
-    task: str
+    go: Callable[[Sequence[Observe]], Awaitable[Report]]
     root: Path
     run_id: str
     settings: Settings
     stdout: TextIO
-    ask: Ask | None = None
     stream: Stream | None = field(default=None, init=False)
 
     async def carry_out(self, progress: LiveTree | PlainLines | None) -> Outcome[Report]:
         async def work(scope: anyio.CancelScope) -> Report:
-            return await self._run(self._observers(progress, scope.cancel))
+            return await self.go(self._observers(progress, scope.cancel))
 
         at_once = (lambda: None) if progress is None else progress.drop
         return await until_signal(work, noted=self._noted, at_once=at_once)
@@ -56,32 +53,6 @@ class Work:
             self.stream = Stream(self.stdout, self.run_id, with_content=content, gone=gone)
             observers.append(self.stream)
         return observers
-
-    async def _run(self, observers: Sequence[Observe]) -> Report:
-        settings = self.settings
-        return await run(
-            self.task,
-            model=settings.model,
-            base_url=settings.base_url,
-            root=self.root,
-            tools=load_tools(settings.tools, self.root),
-            mcp_config=settings.mcp_config,
-            agents=settings.agents,
-            agent=settings.agent,
-            limits=settings.limits(),
-            context=settings.context(),
-            permissions=settings.permissions(),
-            ask=self.ask,
-            sandbox=settings.sandbox,
-            network=settings.network,
-            memory=settings.memory,
-            run_id=self.run_id,
-            model_aliases=settings.models,
-            prices=settings.prices,
-            log_content=settings.log_content,
-            telemetry=settings.telemetry,
-            observers=observers,
-        )
 
     def _noted(self, number: int) -> None:
         if not self.settings.quiet:

@@ -155,7 +155,7 @@ def _view_after(view: AgentView, record: Record) -> AgentView:
         case ev.AgentEnded() as fact:
             view = replace(view, status=fact.status, reason=fact.reason, ended=record.ts)
             return replace(view, tools=(), retry="")
-        case ev.MessageAdded():
+        case ev.MessageAdded() | ev.AgentResumed():
             return replace(view, status=None, reason=None, ended=None)  # it goes on
         case _:
             return view

@@ -32,6 +32,9 @@ def notable(board: Board, record: Record) -> str | None:
             return f"{who} summarised {fact.messages} old messages: {saved}"
         case ev.ModelFailed():
             return f"{who} call failed ({fact.kind}): {one_line(fact.message, 160)}{_again(fact)}"
+        case ev.AgentResumed(interrupted=interrupted):
+            calls = f", {interrupted} calls were interrupted" if interrupted else ""
+            return f"{who} goes on{calls}"
         case _:
             return _refused(who, fact)
 
@@ -86,6 +89,10 @@ class PlainLines:
                 seconds = record.ts - (self._board.began or record.ts)
                 self._write(f"{seconds:7.1f}s  {text}\n")
         self._stream.flush()
+
+    def catch_up(self, records: Sequence[Record]) -> None:
+        """Know what happened before, without showing it."""
+        self._board = self._board.after_all(records)
 
     def _write(self, line: str) -> None:
         if self._held is None:

@@ -40,6 +40,10 @@ class LiveTree:
         # Replaced as a whole: the drawing thread sees either the old or the new board.
         self._board = self._board.after_all(records)
 
+    def catch_up(self, records: Sequence[Record]) -> None:
+        """Know what happened before, without showing it."""
+        self._board = self._board.after_all(records)
+
     def __enter__(self) -> Self:
         from rich.console import Console
         from rich.live import Live

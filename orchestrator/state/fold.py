@@ -10,6 +10,7 @@ from orchestrator import events as ev
 from orchestrator.context import history
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.policy import Context
+from orchestrator.ledger import Ledger
 from orchestrator.messages import Block, encode, tool_result, user
 from orchestrator.state.calling import take_failure, take_reply
 from orchestrator.state.edits import compact, offload_parts
@@ -52,6 +53,8 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
     match event:
         case ev.AgentResumed():
             return _go_on(state, event)
+        case ev.RunForked():
+            return _fork(state, event)
         case ev.TodosWritten(text=text):
             return evolve(state, todos=text)
         case ev.ToolStarted():
@@ -111,6 +114,21 @@ def _after_its_end(state: State) -> State:
         cut_replies=0,
         repairing=False,
         repaired=False,
+    )
+
+
+def _fork(state: State, event: ev.RunForked) -> State:
+    """The other run's history; its account, its cache and its children are not this one's."""
+    state = reduce(apply, event.events(), state)
+    return evolve(
+        state,
+        ledger=Ledger(),
+        tool_calls=0,
+        estimator=state.estimator.forget_report(),
+        cached_tokens=0,
+        message_id=None,
+        background=frozenset(),
+        readable=(*state.readable, *event.readable),
     )
 
 

@@ -58,6 +58,8 @@ class State:
 
     # Files whose content the agent knows, with a digest of it.
     seen: Mapping[str, str] = field(default_factory=dict)
+    # Files of the run that this one was forked from.
+    readable: tuple[str, ...] = ()
     # The parent's call whose question this agent answers, or answered last.
     asked_by: str | None = None
 
