@@ -107,7 +107,7 @@ def longest_task_ms(browser: Any, page: Page, folder: Path, act: Any) -> float:
         for event in events
         if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
-    tasks = [
+    tasks: list[float] = [
         event["tdur"] / 1_000
         for event in events
         if "tdur" in event and (event["pid"], event["tid"]) in main

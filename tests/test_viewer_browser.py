@@ -155,7 +155,7 @@ def test_a_turn_shows_its_sections_what_is_new_and_what_left(page: Page, small: 
                 break
             page.tab.keyboard.press("]")
         assert "gone since the turn before" in page.text(".body")
-        assert "compaction 1, archived in .outrider/" in page.text(".body")
+        assert "compaction 1, kept in .outrider/" in page.text(".body")
         turn = page.tab.url.rpartition("/")[2]
         page.tab.keyboard.press("[")
         assert page.tab.url.endswith(f"/{int(turn) - 1}")

@@ -150,7 +150,7 @@ def test_the_page_asks_nobody_else_and_is_small() -> None:
         for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert sink not in text
         size += len(found[0]) if name.endswith((".js", ".css")) else 0
-    assert 10_000 < size <= 72_000
+    assert 10_000 < size <= 64_000
 
 
 def test_the_pages_files_have_their_types(served: Viewer) -> None:

@@ -32,14 +32,15 @@ def texts_of(request: Request) -> list[str]:
                 case "text":
                     texts.append(block["text"])
                 case "tool_use":
-                    texts.append(json.dumps(block["input"], ensure_ascii=False, indent=1))
+                    given = json.dumps(block["input"], ensure_ascii=False)
+                    texts.append(f"{block['name']}({given})")
                 case _:
                     texts.append(text_of(block["content"]))
     return texts
 
 
 def told_texts(told: dict[str, Any], turn: dict[str, Any]) -> list[str]:
-    around = ("tools", "system prompt", "memory and instructions")
+    around = ("tools", "system", "memory")
     return [
         told["blocks"][number]["text"]
         for name, part in turn["sections"]
@@ -60,11 +61,12 @@ def test_every_turn_tells_exactly_what_the_model_was_sent(
     main = told(tmp_path)
     assert len(main["turns"]) == len(sent)
     for turn, request in zip(main["turns"], sent, strict=True):
+        assert turn["proven"] is True
         assert told_texts(main, turn) == texts_of(request)
         parts = dict(turn["sections"])
         names = [main["blocks"][number]["title"] for number in parts["tools"]]
         assert names == [tool["name"] for tool in request.tools]
-        assert [main["blocks"][n]["text"] for n in parts["system prompt"]] == [
+        assert [main["blocks"][n]["text"] for n in parts["system"]] == [
             block["text"] for block in request.system[:1]
         ]
 
@@ -73,7 +75,7 @@ def test_what_left_says_where_it_went(tmp_path: Path) -> None:
     LongRead().go(tmp_path, offload_at=None)
     main = told(tmp_path)
     left = [where for turn in main["turns"] for _, where in turn["left"]]
-    assert any(where.startswith("compaction 1, archived in .outrider/") for where in left)
+    assert any(where.startswith("compaction 1, kept in .outrider/") for where in left)
     assert all(left)
 
 
@@ -95,8 +97,8 @@ def test_a_plan_that_changed_is_restated(tmp_path: Path) -> None:
 
     record_run(tmp_path, script)
     turns = told(tmp_path)["turns"]
-    assert [dict(turn["sections"])["to-dos"] != [] for turn in turns] == [False, True, True]
-    assert [where for _, where in turns[2]["left"]] == ["restated as it is now"]
+    assert ["todos" in dict(turn["sections"]) for turn in turns] == [False, True, True]
+    assert [where.partition(":")[0] for _, where in turns[2]["left"]] == ["replaced"]
 
 
 def test_a_call_that_is_tried_again_is_one_turn(tmp_path: Path) -> None:

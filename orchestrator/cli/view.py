@@ -73,7 +73,7 @@ def _export(place: RunDir, to: Path) -> None:
     for record in read_records(place.journal):
         story.take(record)
         by_agent.setdefault(record.agent_id, []).append(record)
-    details = (clean(detail(by_agent[agent_id])) for agent_id in story.tally.agents)
+    details = (clean(detail(by_agent[agent_id], place.run_id)) for agent_id in story.tally.agents)
     try:
         write_text_atomic(to, "".join(exported(clean(story.whole()), details)))
     except OSError as error:

@@ -101,7 +101,7 @@ def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str
 
 
 def _detail(journal: Path, agent_id: str, clean: Clean) -> Response:
-    found = detail(read_records(journal, agent=agent_id))
+    found = detail(read_records(journal, agent=agent_id), journal.parent.name)
     return JSONResponse(clean(found)) if found["id"] else _refused(404, "no such agent")
 
 

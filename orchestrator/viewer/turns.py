@@ -1,186 +1,133 @@
-"""All that one agent was sent, turn by turn, told from its records alone. Pure.
+"""All that one agent was sent, turn by turn, rebuilt from its records (`orchestrator.hindsight`). Pure.
 
 Contents stand once each, in ``blocks``; a turn lists them by number, section by section, with what is
-new in it, what was left out of it since the turn before, and where that went.
+new in it, what left since the turn before, and where that went.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator import events as ev
-from orchestrator.context.history import THINKING
 from orchestrator.events import Record
-from orchestrator.messages import Block, encode, text_block, text_of, tool_uses
-from orchestrator.state import State, apply, reminder
+from orchestrator.hindsight import (
+    SECTIONS,
+    Call,
+    Piece,
+    calls_of,
+    difference,
+    opening,
+    pieces_of,
+    turns_of,
+)
+from orchestrator.hindsight.pieces import key_of
+from orchestrator.messages import encode
 from orchestrator.steps import lines_of
 
 Json = dict[str, Any]
-_MEDIA = frozenset({"image", "document"})
 
 
-def detail(records: Iterable[Record]) -> Json:
-    """``records``: those of one agent, in order."""
-    reading = _Reading()
-    for record in records:
-        reading.take(record)
+def detail(records: Iterable[Record], run_id: str = "") -> Json:
+    """``records``: those of one agent, in order; without any, the ``id`` is empty."""
+    own = list(records)
+    agent_id = own[0].agent_id if own else ""
+    facts = [record.fact for record in own]
+    brief = next((fact.brief for fact in facts if isinstance(fact, ev.AgentStarted)), "")
+    ends = [fact.conclusion for fact in facts if isinstance(fact, ev.AgentEnded)]
+    shown = _Shown()
+    turns = _turns(calls_of(own, agent_id, run_id), shown) if brief else []
     return {
-        "id": reading.agent_id,
-        "brief": reading.brief,
-        "conclusion": reading.conclusion,
-        "blocks": reading.blocks,
-        "turns": reading.turns,
+        "id": agent_id,
+        "brief": brief,
+        "conclusion": ends[-1] if ends else "",
+        "blocks": shown.blocks,
+        "turns": turns,
     }
 
 
 @dataclass
-class _Reading:
-    state: State = field(default_factory=State)
-    agent_id: str = ""
-    brief: str = ""
-    conclusion: str = ""
+class _Shown:
+    """The contents so far, each once."""
+
     blocks: list[Json] = field(default_factory=list)
-    turns: list[Json] = field(default_factory=list)
-    # A block is recognised by being the same object; it is kept, so that no other gets its id.
-    _known: dict[int, int] = field(default_factory=dict)
-    _kept: list[Block] = field(default_factory=list)
-    _plans: dict[str, Block] = field(default_factory=dict)
-    _tools: dict[str, str] = field(default_factory=dict)
-    _before: dict[int, None] = field(default_factory=dict)
-    _gone: list[tuple[str, str]] = field(default_factory=list)
-    _compacted: list[str] = field(default_factory=list)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
 
-    def take(self, record: Record) -> None:
-        fact = record.fact
-        match fact:
-            case ev.AgentStarted():
-                self.agent_id, self.brief = record.agent_id, fact.brief
-            case ev.AgentEnded():
-                self.conclusion = fact.conclusion
-            case ev.ModelReplied() | ev.ModelFailed() if fact.purpose != "summary":
-                self._call(record.turn, fact)
-            case ev.Offloaded(entry=int()):
-                self._gone.append((fact.tool_use_id, f"offloaded to {fact.path}"))
-            case ev.Compacted():
-                number = self.state.compactions + 1
-                self._compacted.append(f"compaction {number}, archived in {fact.archive}")
-        if self.state.started is not None or isinstance(fact, ev.AgentStarted):
-            self.state = apply(self.state, fact)
-        if isinstance(fact, ev.ModelReplied) and fact.purpose != "summary":
-            self.turns[-1]["reply"] = [self._number(b) for b in fact.blocks]
-
-    def _call(self, turn: int, fact: ev.ModelReplied | ev.ModelFailed) -> None:
-        """A call goes out. One that is tried again was sent the same: it is one turn."""
-        if not self.turns or self.turns[-1]["turn"] != turn or self.turns[-1]["reply"]:
-            self.turns.append(self._sent(turn, fact.purpose))
-        now = self.turns[-1]
-        now["attempts"] += 1
-        if isinstance(fact, ev.ModelReplied):
-            now["reported"] = fact.context_tokens or None
-
-    def _sent(self, turn: int, purpose: str) -> Json:
-        state = self.state
-        sections = [(name, [self._number(b) for b in part]) for name, part in self._sections()]
-        now = {number: None for _, part in sections for number in part}
-        at = lines_of(state)
-        sent: Json = {
-            "turn": turn,
-            "purpose": purpose,
-            "attempts": 0,
-            "estimate": state.context_tokens,
-            "reported": None,
-            "factor": round(state.estimator.tokens_per_byte, 5),
-            "lines": [at.offload, at.compact, at.exhausted, at.window],
-            "sections": sections,
-            "new": [number for number in now if number not in self._before],
-            "left": [[n, self._where(n)] for n in self._before if n not in now],
-            "reply": [],
-        }
-        self._before, self._gone, self._compacted = now, [], []
-        return sent
-
-    def _sections(self) -> Iterator[tuple[str, list[Block]]]:
-        """In the order in which they are sent."""
-        state, spec = self.state, self.state.spec
-        yield "tools", spec.tool_schemas
-        yield "system prompt", spec.system[:1]
-        yield "memory and instructions", spec.system[1:]
-        first, *history = (entry.message["content"] for entry in state.messages)
-        head = 1 + (state.compactions > 0)
-        yield "first request", first[:1]
-        yield "summary", first[1:head]
-        yield "history", [*first[head:], *(block for content in history for block in content)]
-        yield "to-dos", self._todos()
-
-    def _todos(self) -> list[Block]:
-        state = self.state
-        newest = state.messages[-1].message
-        text = reminder(state) if newest["role"] == "user" else None
-        # It is made anew for every request; while it says the same, it is the same.
-        return [] if text is None else [self._plans.setdefault(text, text_block(text))]
-
-    def _number(self, block: Block) -> int:
-        number = self._known.get(id(block))
-        if number is None:
-            number = self._known[id(block)] = len(self.blocks)
-            self._kept.append(block)
-            self.blocks.append(self._described(block))
+    def number(self, piece: Piece) -> int:
+        number = self._numbers.setdefault(piece.key, len(self.blocks))
+        if number == len(self.blocks):
+            self.blocks.append({"title": _title(piece), "text": piece.text, "bytes": piece.weight})
         return number
 
-    def _described(self, block: Block) -> Json:
-        for use in tool_uses([block]):
-            self._tools[use["id"]] = use["name"]
-        kind = "tool" if "input_schema" in block else str(block.get("type"))
-        return {"kind": kind, "title": self._title(block), **_text_of(block)}
 
-    def _title(self, block: Block) -> str:
-        match block.get("type"):
-            case "tool_use":
-                return f"call of {block['name']}"
-            case "tool_result":
-                said = "error" if block.get("is_error") else "result"
-                return f"{said} of {self._tools.get(block['tool_use_id'], 'a tool')}"
-            case kind:
-                return str(block.get("name") or kind)
-
-    def _where(self, number: int) -> str:
-        """Where a block went that was in the request before."""
-        block = self._kept[number]
-        call_id = block.get("tool_use_id") or block.get("id")
-        for moved, where in self._gone:
-            if moved == call_id:
-                return where
-        if block.get("type") == "text" and block["text"].startswith("<todos>"):
-            return "restated as it is now"
-        if self._compacted:
-            return self._compacted[-1]
-        return "thinking is left out" if block.get("type") in THINKING else "replaced"
+def _title(piece: Piece) -> str:
+    tool = piece.tool or "a tool"
+    match piece.kind:
+        case "tool":
+            return str(piece.block.get("name"))
+        case "tool_use":
+            return f"call of {piece.block['name']}"
+        case "tool_result":
+            return f"{'error' if piece.block.get('is_error') else 'result'} of {tool}"
+        case kind:
+            return kind
 
 
-def _text_of(block: Block) -> Json:
-    """The text to show, and the block's weight in bytes."""
-    size = len(encode(block))
-    kind = block.get("type")
-    if kind == "text":
-        text = block["text"]
-    elif kind == "tool_use":
-        text = json.dumps(block["input"], ensure_ascii=False, indent=1)
-    elif kind == "tool_result":
-        text = _result(block.get("content") or "")
-    elif kind in THINKING:
-        text = block.get("thinking") or "(encrypted)"
-    elif kind in _MEDIA:
-        text = f"[{block.get('source', {}).get('media_type', kind)}, {size:,} bytes]"
-    else:
-        text = json.dumps(block, ensure_ascii=False, indent=1)
-    return {"text": text, "bytes": size}
+def _turns(calls: Sequence[Call], shown: _Shown) -> list[Json]:
+    tries: dict[int, int] = {}
+    for call in opening(calls):
+        tries[call.turn] = tries.get(call.turn, 0) + 1
+    told: list[Json] = []
+    before: Call | None = None
+    last: dict[int, None] = {}
+    for turn, call in turns_of(calls).items():
+        pieces = pieces_of(call)
+        numbers = [shown.number(piece) for piece in pieces]
+        now = dict.fromkeys(numbers)
+        has_lost = before is not None and any(number not in now for number in last)
+        gone = difference(calls, before, call).gone if before and has_lost else ()
+        told.append(
+            _figures(call, pieces)
+            | {
+                "turn": turn,
+                "attempts": tries[turn],
+                "sections": _by_section(pieces, numbers),
+                "new": [number for number in now if number not in last],
+                "left": [[shown.number(each.piece), str(each)] for each in gone],
+                "reply": _reply(call, shown),
+            }
+        )
+        before, last = call, now
+    return told
 
 
-def _result(content: str | list[Block]) -> str:
-    if isinstance(content, str):
-        return content
-    media = [_text_of(block)["text"] for block in content if block.get("type") in _MEDIA]
-    return "\n".join([text_of(content), *media]).strip()
+def _figures(call: Call, pieces: Sequence[Piece]) -> Json:
+    at = lines_of(call.state)
+    weight = sum(piece.weight for piece in pieces) or 1
+    return {
+        "purpose": call.fact.purpose,
+        "proven": call.is_proven,
+        "reported": call.reported_tokens,
+        "estimate": call.state.context_tokens,
+        # Tokens of a part: its bytes times this.
+        "factor": sum(piece.tokens for piece in pieces) / weight,
+        "lines": [at.offload, at.compact, at.exhausted, at.window],
+    }
+
+
+def _by_section(pieces: Sequence[Piece], numbers: Sequence[int]) -> list[Json]:
+    found: dict[str, list[int]] = {name: [] for name in SECTIONS}
+    for piece, number in zip(pieces, numbers, strict=True):
+        found[piece.section].append(number)
+    return [[name, part] for name, part in found.items() if part]  # type: ignore[misc]
+
+
+def _reply(call: Call, shown: _Shown) -> list[int]:
+    """What the model answered: mostly a part of the next request."""
+    blocks = call.fact.blocks if isinstance(call.fact, ev.ModelReplied) else []
+    pieces = []
+    for block in blocks:
+        size = len(encode(block))
+        pieces.append(Piece("history", block, key_of(block), size, size))
+    return [shown.number(piece) for piece in pieces]

@@ -1,6 +1,6 @@
 // One agent: how full its context was at every call, against the policy's lines, and what it did.
 
-import { count, dur, fill, h, legend, ms, num, pct, said, short, svg, textBox, usd } from "./dom.js";
+import { count, dur, fill, h, legend, link, ms, num, pct, said, short, svg, textBox, usd } from "./dom.js";
 import { list } from "./list.js";
 import { tone } from "./overview.js";
 import { detailOf } from "./source.js";
@@ -10,12 +10,11 @@ export const MARKS = { offload: ["▼", "offload"], birth: ["·", "offloaded at 
 const LINES = ["offload", "compact", "exhausted"];
 
 export function agentView(n) {
-  const head = h("div", { class: "panel" });
-  const chart = h("figure", { class: "panel", style: { margin: 0 } });
+  const head = h("div.panel");
+  const chart = h("figure.panel");
   const calls = callList();
-  const conclusion = h("div", { class: "panel" });
+  const conclusion = h("div.panel");
   let lines = null, drawn = "", text = null;
-  calls.node.classList.add("fill");
   new ResizeObserver(() => state.agents[n] && draw(state.agents[n], of(n))).observe(chart);
 
   function draw(row, mine) {
@@ -39,24 +38,23 @@ export function agentView(n) {
       draw(row, mine);
       if (detail.conclusion !== text) {
         text = detail.conclusion;
-        conclusion.replaceChildren(h("h2", null, "Conclusion"), text ? textBox(text) : h("p", { class: "soft" }, row.status ? "(empty)" : "not yet"));
+        conclusion.replaceChildren(h("h2", "Conclusion"), text ? textBox(text) : h("p.soft", row.status ? "(empty)" : "not yet"));
       }
-    }, (error) => fill(conclusion, h("p", { class: "bad" }, String(error.message))));
+    }, (error) => fill(conclusion, h("p.bad", String(error.message))));
   } };
 }
 
 function facts(row) {
-  const status = statusOf(row);
   const pairs = [
-    ["Status", h("span", { class: tone(status) }, row.status ? row.doing : `${status}: ${row.doing}`)], ["Model", said(row.model)],
+    ["Status", h("span", { class: tone(statusOf(row)) }, row.status || state.run.status === "running" ? row.doing : statusOf(row))], ["Model", said(row.model)],
     ["Tokens", num(row.total)], ["Cost", usd(row.cost)], ["From the cache", pct(row.cache_share)], ["Peak / window", `${num(row.peak)} / ${num(row.window)}`],
     ["Turns · requests · tool calls", `${row.turns} · ${row.requests} · ${row.tool_calls}`], ["Offloaded · compactions", `${row.offloaded} · ${row.compactions}`],
     ["Conclusion → returned", `${num(row.conclusion_tokens)} → ${num(row.returned_tokens)} tokens`], ["Time", dur(row.seconds)],
   ];
   return [
-    h("h2", null, said(nameOf(row.n)), " ", h("a", { href: "#turns/" + row.n }, "what it was sent →")),
-    h("p", { class: "soft said", dir: "auto" }, row.brief),
-    h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
+    h("h2", said(nameOf(row.n)), " ", link("turns/" + row.n, "what it was sent →")),
+    said(row.brief, "p.soft"),
+    h("dl.facts", pairs.map(([name, value]) => h("div", h("dt", name), h("dd", value)))),
   ];
 }
 
@@ -66,8 +64,8 @@ const H = 250, LEFT = 46, BOTTOM = 24, TOP = 18;
 
 function occupancy(row, mine, lines, W) {
   const calls = mine.models.filter((call) => call[M.purpose] !== "summary" && contextOf(call) > 0);
-  const title = h("h2", null, "Context at every call");
-  if (!calls.length) return [title, h("p", { class: "soft" }, "No call has reported its tokens yet.")];
+  const title = h("h2", "Context at every call");
+  if (!calls.length) return [title, h("p.soft", "No call has reported its tokens yet.")];
   const peak = calls.reduce((most, call) => Math.max(most, contextOf(call)), 0);
   // A context that stays far below every line would be a row of dots under them.
   const close = !lines || lines.some((line) => peak > line[1] * 0.4);
@@ -103,9 +101,9 @@ function occupancy(row, mine, lines, W) {
   node.append(label(LEFT, H - 6, "turn " + calls[0][M.turn]), label(W - 8, H - 6, "turn " + calls[calls.length - 1][M.turn], "end"));
   return [title, node,
     legend([["read", "cache read"], ["write", "cache write"], ["input", "uncached"]]),
-    close ? null : h("p", { class: "soft" }, `Far below the policy's lines: offload ${num(lines[0][1])}, compact ${num(lines[0][2])}, exhausted ${num(lines[0][3])} of ${num(row.window)} tokens.`),
-    h("div", { class: "legend" }, h("span", null, "╌ grey: offload from here"), h("span", { class: "warn" }, "╌ compact"), h("span", { class: "bad" }, "╌ exhausted"),
-      Object.values(MARKS).map(([glyph, word]) => h("span", null, `${glyph} ${word}`))),
+    close ? null : h("p.soft", `Far below the policy's lines: offload ${num(lines[0][1])}, compact ${num(lines[0][2])}, exhausted ${num(lines[0][3])} of ${num(row.window)} tokens.`),
+    h("div.legend", h("span", "╌ grey: offload from here"), h("span.warn", "╌ compact"), h("span.bad", "╌ exhausted"),
+      Object.values(MARKS).map(([glyph, word]) => h("span", `${glyph} ${word}`))),
     table(calls, mine, lines)];
 }
 
@@ -121,17 +119,17 @@ function rule(name, lines, k, turns, x, y, step) {
 }
 
 function table(calls, mine, lines) {
-  const box = h("details", null, h("summary", null, "As a table"));
+  const box = h("details", h("summary", "As a table"));
   // Made when it is opened: hundreds of rows, mostly unread.
   box.addEventListener("toggle", () => {
     if (!box.open || box.childNodes.length > 1) return;
     const limits = new Map((lines || []).map((line) => [line[0], line]));
     const heads = ["Turn", "Purpose", "Context", "Cache read", "Cache write", "Uncached", "Output", "Estimate", ...LINES.map((name) => name + " at"), "Marks"];
-    box.append(h("div", { class: "scroll", tabindex: 0 }, h("table", null, h("thead", null, h("tr", null, heads.map((text) => h("th", { scope: "col" }, text)))),
-      h("tbody", null, calls.map((call) => h("tr", null,
+    box.append(h("div.scroll", { tabindex: 0 }, h("table", h("thead", h("tr", heads.map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", calls.map((call) => h("tr", null,
         [call[M.turn], call[M.purpose], ...[contextOf(call), call[M.read], call[M.write], call[M.input], call[M.output], call[M.estimate], ...(limits.get(call[M.turn]) || [0, 0, 0, 0]).slice(1, 4)].map(num),
           mine.marks.filter((mark) => mark[K.turn] === call[M.turn] && MARKS[mark[K.kind]]).map((mark) => `${MARKS[mark[K.kind]][1]}: ${mark[K.text]}`).join("; "),
-        ].map((cell) => h("td", null, cell))))))));
+        ].map((cell) => h("td", cell))))))));
   });
   return box;
 }
@@ -140,8 +138,8 @@ function table(calls, mine, lines) {
 
 export function callList() {
   const made = list({
-    kind: "calls", label: "Calls in order",
-    columns: [{ title: "Start", class: "num" }, { title: "Took", class: "num" }, { title: "Turn", class: "num wide-only" }, { title: "Call" }, { title: "Size", class: "num" }, { title: "How it went", class: "wide-only" }],
+    kind: "calls fill", label: "Calls in order",
+    columns: "Start.num|Took.num|Turn.num.wide|Call|Size.num|How it went.wide",
     cells: (item) => item.length > 10 ? modelCells(item) : toolCells(item),
     open: (item) => { location.hash = `#turns/${item[1]}/${item[2]}`; },
     none: "No call yet.",
@@ -155,15 +153,18 @@ export function callList() {
   } };
 }
 
+// A model's call has more fields than a tool's.
+export const isFailed = (call) => call.length < 10 ? call[C.error] : String(call[M.stop]).startsWith("failed");
+
 function modelCells(call) {
-  const context = contextOf(call), failed = String(call[M.stop]).startsWith("failed");
-  return [ms(call[M.start]), ms(call[M.end] - call[M.start]), call[M.turn], h("span", null, `model (${call[M.purpose]}) `, h("span", { class: "soft" }, call[M.model])),
+  const context = contextOf(call), failed = isFailed(call);
+  return [ms(call[M.start]), ms(call[M.end] - call[M.start]), call[M.turn], h("span", `model (${call[M.purpose]}) `, h("span.soft", call[M.model])),
     `${short(context)} → ${short(call[M.output])}`, h("span", { class: failed ? "bad" : "soft" }, call[M.stop] + (call[M.cost] === null ? "" : " · " + usd(call[M.cost])))];
 }
 
 function toolCells(call) {
   return [ms(call[C.start]), ms(call[C.end] - call[C.start]), call[C.turn], said(call[C.tool]), short(call[C.chars]) + " ch",
-    call[C.error] ? h("span", { class: "bad" }, "error") : h("span", { class: "soft" }, "ok")];
+    call[C.error] ? h("span.bad", "error") : h("span.soft", "ok")];
 }
 
 export const callsTold = (n) => count(of(n).models.length, "model call") + ", " + count(of(n).calls.length, "tool call");

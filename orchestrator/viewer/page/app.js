@@ -16,7 +16,7 @@ const VIEWS = [
 ];
 const KEYS = [
   ["1 – 8", "the views, from left to right"], ["/", "search; Esc leaves it"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open what is chosen"],
-  ["← →", "fold and unfold (tree, waterfall)"], ["[ ]", "turn before, turn after"], ["c", "turns: only what changed"], ["+ − 0", "waterfall: zoom"], ["d", "light or dark"], ["?", "this list"],
+  ["← →", "fold and unfold the tree"], ["[ ]", "turn before, turn after"], ["c", "turns: only what changed"], ["+ − 0", "waterfall: zoom"], ["d", "light or dark"], ["?", "this list"],
 ];
 
 const find = (id) => document.getElementById(id);
@@ -75,8 +75,8 @@ function flipTheme() {
 }
 
 function showHelp() {
-  help.replaceChildren(h("h2", { id: "help-title" }, "Keys"), h("table", null, h("tbody", null, KEYS.map(([keys, what]) => h("tr", null, h("td", null, keys.split(" ").map((key) => key === "–" ? " – " : [h("kbd", null, key), " "])), h("td", null, what))))),
-    h("p", null), h("button", { type: "button", onclick: () => help.close() }, "Close"));
+  help.replaceChildren(h("h2", { id: "help-title" }, "Keys"), h("table", h("tbody", KEYS.map(([keys, what]) => h("tr", h("td", keys.split(" ").map((key) => key === "–" ? " – " : [h("kbd", key), " "])), h("td", what))))),
+    h("button", { type: "button", onclick: () => help.close() }, "Close"));
   help.showModal();
 }
 

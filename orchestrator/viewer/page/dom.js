@@ -1,9 +1,13 @@
 // Elements and figures. Whatever models and tools wrote goes through text nodes and nothing else.
 
-export function h(tag, props, ...children) {
+// h("p.soft.num", { title: "…" }, children…): the properties may be left out.
+export function h(what, props, ...children) {
+  const [tag, ...classes] = what.split(".");
   const node = document.createElement(tag);
-  setProps(node, props || {});
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  if (classes.length) node.className = classes.join(" ");
+  if (props && props.constructor === Object) setProps(node, props);
+  else children.unshift(props);
+  node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
@@ -25,16 +29,16 @@ function setProps(node, props) {
   }
 }
 
-// Replaces the children only if what they say has changed: a live page must not lose a selection.
+// Replaces the children only if they differ: a live page must not lose a selection or a focus.
 export function fill(node, ...children) {
-  const fresh = h("div", null, ...children);
-  if (fresh.isEqualNode(Object.assign(node.cloneNode(false), {})) && !node.firstChild) return;
-  if (fresh.childNodes.length === node.childNodes.length &&
-      [...fresh.childNodes].every((child, i) => child.isEqualNode(node.childNodes[i]) && !child.querySelector?.("button,input,select"))) return;
-  node.replaceChildren(...fresh.childNodes);
+  const fresh = h("div", ...children);
+  const same = fresh.childNodes.length === node.childNodes.length && [...fresh.childNodes].every((child, i) => child.isEqualNode(node.childNodes[i]));
+  if (!same) node.replaceChildren(...fresh.childNodes);
 }
 
-export const said = (text, tag = "span") => h(tag, { class: "said", dir: "auto" }, text);
+export const said = (text, what = "span") => h(what + ".said", { dir: "auto" }, text);
+
+export const link = (href, ...words) => h("a", { href: "#" + href }, ...words);
 
 const whole = new Intl.NumberFormat("en-US");
 export const num = (value) => whole.format(Math.round(value));
@@ -66,7 +70,7 @@ export const count = (value, word) => `${num(value)} ${word}${value === 1 ? "" :
 
 // Shares of a whole as one bar. parts: [class, value, label].
 export function bar(parts, most, label) {
-  const node = h("div", { class: "parts", role: "img", "aria-label": label, title: label });
+  const node = h("div.parts", { role: "img", "aria-label": label, title: label });
   for (const [name, value] of parts) {
     if (value > 0) node.append(h("i", { class: "i-" + name, style: { width: (100 * value) / (most || 1) + "%" } }));
   }
@@ -75,7 +79,7 @@ export function bar(parts, most, label) {
 
 // A value against its limit, with words beside the bar.
 export function gauge(value, most, words, what) {
-  return h("div", { class: "duo" }, bar([["used", value]], most, `${what} ${num(value)} of ${num(most)}`), h("span", { class: "soft" }, words));
+  return h("div.duo", bar([["used", value]], most, `${what} ${num(value)} of ${num(most)}`), h("span.soft", words));
 }
 
 export const KINDS = [["read", "cache read"], ["write", "cache write"], ["input", "uncached input"], ["output", "output"]];
@@ -86,19 +90,19 @@ export function tokenBar(row, most) {
 }
 
 export function legend(entries) {
-  return h("div", { class: "legend" }, entries.map(([kind, name, value]) =>
-    h("span", null, h("i", { class: "i-" + kind }), name, value === undefined ? null : [" ", h("b", null, value)])));
+  return h("div.legend", entries.map(([kind, name, value]) =>
+    h("span", h("i", { class: "i-" + kind }), name, value === undefined ? null : [" ", h("b", value)])));
 }
 
 const CHUNK = 20000;
 
 // A long text comes in pieces: one line of a megabyte must not stop the page.
 export function textBox(text) {
-  const box = h("div", { class: "text", tabindex: 0 });
+  const box = h("div.text", { tabindex: 0 });
   let shown = 0;
   const more = h("button", { type: "button", onclick: next });
   function next() {
-    box.insertBefore(h("div", null, text.slice(shown, shown + CHUNK)), more.parentNode === box ? more : null);
+    box.insertBefore(h("div", text.slice(shown, shown + CHUNK)), more.parentNode === box ? more : null);
     shown += CHUNK;
     if (shown >= text.length) more.remove();
     else {
@@ -107,6 +111,6 @@ export function textBox(text) {
     }
   }
   if (text) next();
-  else box.append(h("span", { class: "soft" }, "(empty)"));
+  else box.append(h("span.soft", "(empty)"));
   return box;
 }

@@ -4,15 +4,19 @@ import { h } from "./dom.js";
 
 let serial = 0;
 
-// columns: [{ title, class, sort }]; cells(item) gives one node or text for each of them.
+// columns: "Title.class.class@sort", several with | between; cells(item) gives one node or text for each.
 // open(item): Enter or a double click; key(event, item): other keys; level(item): depth in a tree.
-export function list({ kind, label, columns, cells, open, chosen, key, level, expanded, sorted, none = "Nothing here." }) {
+export function list({ kind, label, columns: told, cells, open, chosen, key, level, expanded, sorted, none = "Nothing here." }) {
   const id = "list" + ++serial;
+  const columns = told.split("|").map((text) => {
+    const [, title, classes, sort] = text.match(/^([^.@]*)([^@]*)@?(.*)$/);
+    return { title, class: classes.replaceAll(".", " ").trim() || null, sort };
+  });
   const role = level ? "treegrid" : "grid";
-  const titles = h("div", { class: "titles", role: "row" }, columns.map((column) => title(column)));
-  const deep = h("div", { class: "deep", role: "rowgroup" });
-  const rows = h("div", { class: "rows", tabindex: -1, onscroll: draw, role: "presentation" }, deep);
-  const empty = h("p", { class: "none" }, none);
+  const titles = h("div.titles", { role: "row" }, columns.map(title));
+  const deep = h("div.deep", { role: "rowgroup" });
+  const rows = h("div.rows", { tabindex: -1, onscroll: draw, role: "presentation" }, deep);
+  const empty = h("p.none", none);
   const node = h("div", { class: `list ${kind}`, role, "aria-label": label, tabindex: 0, onkeydown: press }, titles, rows);
   let items = [], at = -1, height = 30;
   const drawn = new Map();
@@ -23,7 +27,7 @@ export function list({ kind, label, columns, cells, open, chosen, key, level, ex
 
   function title(column) {
     const inner = column.sort ? h("button", { type: "button", tabindex: -1, onclick: () => sorted(column.sort) }, column.title) : column.title;
-    return h("div", { role: "columnheader", class: column.class, "data-sort": column.sort }, inner);
+    return h("div", { role: "columnheader", class: column.class, "data-sort": column.sort || null }, inner);
   }
 
   function set(fresh) {

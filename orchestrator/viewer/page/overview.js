@@ -1,18 +1,18 @@
 // The first screen: how the run stands, where the tokens went, and the tree of agents.
 
-import { count, dur, fill, gauge, h, KINDS, legend, num, pct, said, short, tokenBar, usd } from "./dom.js";
+import { count, dur, fill, gauge, h, KINDS, legend, link, num, pct, said, short, tokenBar, usd } from "./dom.js";
 import { list } from "./list.js";
-import { nameOf, state, statusOf } from "./state.js";
+import { nameOf, rows, state, statusOf } from "./state.js";
 
 const folded = new Set();
 let order = "tree";
 
 export function overviewView() {
-  const task = h("div", { class: "panel" });
-  const tiles = h("div", { class: "tiles" });
+  const task = h("div.panel");
+  const tiles = h("div.tiles");
   const agents = agentTree();
   return { title: "Overview", node: [task, tiles, agents.node], update() {
-    fill(task, h("h2", null, "Task"), h("div", { class: "task said", dir: "auto" }, taskText()));
+    fill(task, h("h2", "Task"), h("div.task.said", { dir: "auto" }, taskText()));
     fill(tiles, ...tileNodes());
     agents.update();
   }, focus: agents.focus };
@@ -23,15 +23,15 @@ function taskText() {
   return (state.run.task || "") + (left > 0 ? ` … (${num(left)} more characters: first request of the main agent)` : "");
 }
 
-function tile(what, much, more, wide) {
-  return h("div", { class: "tile" + (wide ? " wide" : "") }, h("div", { class: "what" }, what), h("div", { class: "much" }, much), h("div", { class: "more" }, more));
+function tile(what, much, more) {
+  return h("div.tile", h("div.what", what), h("div.much", much), h("div.more", more));
 }
 
 function tileNodes() {
-  const run = state.run, agents = state.agents.filter(Boolean);
+  const run = state.run, agents = rows();
   const open = agents.filter((row) => !row.status).length;
   const nodes = [
-    h("div", { class: "tile wide" }, h("div", { class: "what" }, "Tokens"), h("div", { class: "much" }, num(run.total)), tokenBar(run),
+    h("div.tile.double", h("div.what", "Tokens"), h("div.much", num(run.total)), tokenBar(run),
       legend(KINDS.map(([kind, name]) => [kind, name, short(run[kind])]))),
     tile("Cost", usd(run.cost), run.cost === null ? "a price is not known" : `${count(run.requests, "request")}`),
     tile("From the cache", pct(run.cache_share), "of all input"),
@@ -40,23 +40,18 @@ function tileNodes() {
   ];
   if (run.top_agent) {
     const [n, tokens, share] = run.top_agent;
-    nodes.push(tile("Most tokens", h("a", { href: "#agent/" + n }, pct(share)), [h("a", { href: "#agent/" + n }, said(nameOf(n))), ` · ${short(tokens)} tokens`]));
+    nodes.push(tile("Most tokens", link("agent/" + n, pct(share)), [link("agent/" + n, said(nameOf(n))), ` · ${short(tokens)} tokens`]));
   }
   if (run.top_tool) {
     const [name, chars, share] = run.top_tool;
-    nodes.push(tile("Most tool output", h("a", { href: "#tools" }, pct(share)), [h("a", { href: "#tools" }, said(name)), ` · ${short(chars)} characters`]));
+    nodes.push(tile("Most tool output", link("tools", pct(share)), [link("tools", said(name)), ` · ${short(chars)} characters`]));
   }
   if (run.unreported) nodes.push(tile("Not reported", num(run.unreported), "calls whose tokens the provider did not tell; they are in no sum"));
   return nodes;
 }
 
 export function agentTree() {
-  const columns = [
-    { title: "Agent", sort: "tree" }, { title: "Status", class: "wide-only" }, { title: "Tokens by kind", class: "wide-only" },
-    { title: "Tokens", class: "num", sort: "total" }, { title: "Cached", class: "num wide-only", sort: "cache_share" },
-    { title: "Cost", class: "num", sort: "cost" }, { title: "Peak / window", class: "wide-only", sort: "peak" },
-    { title: "Turns", class: "num wide-only", sort: "turns" }, { title: "Time", class: "num wide-only", sort: "seconds" },
-  ];
+  const columns = "Agent@tree|Status.wide|Tokens by kind.wide|Tokens.num@total|Cached.num.wide@cache_share|Cost.num@cost|Peak / window.wide@peak|Turns.num.wide@turns|Time.num.wide@seconds";
   let most = 1;
   const made = list({
     kind: "agents fill", label: "Agents", columns, cells, none: "No agent has started yet.",
@@ -75,11 +70,10 @@ export function agentTree() {
 
   function cells(n) {
     const row = state.agents[n], status = statusOf(row), tree = order === "tree";
-    const fold = tree && hasChildren(n) ? h("button", { class: "fold", type: "button", tabindex: -1, "aria-label": folded.has(n) ? "Unfold" : "Fold", onclick: () => { toggle(n); } }, folded.has(n) ? "▸" : "▾") : h("span", { class: "fold" });
-    const name = h("span", { style: { paddingLeft: (tree ? row.depth * 16 : 0) + "px" } }, fold, h("span", { class: "dot " + status }),
-      h("a", { href: "#agent/" + n, tabindex: -1 }, said(nameOf(n))), " ", h("span", { class: "soft said", dir: "auto" }, row.brief));
-    name.title = row.brief;
-    const doing = row.status ? row.doing : status === "running" ? row.doing : status;
+    const fold = tree && hasChildren(n) ? h("button.fold", { type: "button", tabindex: -1, "aria-label": folded.has(n) ? "Unfold" : "Fold", onclick: () => toggle(n) }, folded.has(n) ? "▸" : "▾") : h("span.fold");
+    const name = h("span", { style: { paddingLeft: (tree ? row.depth * 16 : 0) + "px" } }, fold, h("span", { class: `dot ${status} ${tone(status)}` }),
+      link("agent/" + n, said(nameOf(n))), " ", said(row.brief, "span.soft"));
+    const doing = row.status || status === "running" ? row.doing : status;
     return [
       name, h("span", { class: tone(status), title: doing }, doing), tokenBar(row, most), num(row.total), pct(row.cache_share), usd(row.cost),
       gauge(row.peak, row.window, `${short(row.peak)} / ${short(row.window)}`, "peak"),
@@ -93,7 +87,7 @@ export function agentTree() {
   }
 
   function update() {
-    most = Math.max(1, ...state.agents.filter(Boolean).map((row) => row.total));
+    most = Math.max(1, ...rows().map((row) => row.total));
     made.showSort(order);
     made.set(shown());
   }
@@ -101,13 +95,13 @@ export function agentTree() {
   return { node: made.node, update, focus: () => made.node.focus() };
 }
 
-const hasChildren = (n) => state.agents.some((row) => row && row.parent === n);
+const hasChildren = (n) => rows().some((row) => row.parent === n);
 
 function shown() {
-  const rows = state.order.filter((n) => state.agents[n]);
-  if (order !== "tree") return rows.sort((a, b) => (state.agents[b][order] ?? -1) - (state.agents[a][order] ?? -1));
+  const all = state.order.filter((n) => state.agents[n]);
+  if (order !== "tree") return all.sort((a, b) => (state.agents[b][order] ?? -1) - (state.agents[a][order] ?? -1));
   const hidden = new Set();
-  return rows.filter((n) => {
+  return all.filter((n) => {
     const parent = state.agents[n].parent;
     if (parent !== null && (hidden.has(parent) || folded.has(parent))) hidden.add(n);
     return !hidden.has(n);
@@ -115,5 +109,5 @@ function shown() {
 }
 
 export function tone(status) {
-  return { finished: "good", partial: "warn", failed: "bad", empty: "bad", cancelled: "bad", crashed: "bad" }[status] || "";
+  return { finished: "good", partial: "warn", running: "", reading: "" }[status] ?? "bad";
 }

@@ -64,6 +64,8 @@ export function nameOf(n) {
   return row.id.startsWith(row.type) ? row.id : row.type + " " + row.id;
 }
 
+export const rows = () => state.agents.filter(Boolean);
+
 // How it stands with an agent: its end, or that of the run that left it behind.
 export function statusOf(row) {
   return row.status || (state.run.status === "running" ? "running" : "not ended");

@@ -11,15 +11,15 @@ const opened = new Set(["history"]);
 
 export function turnsView(n, wanted) {
   const pick = h("select", { "aria-label": "Agent", onchange: () => { location.hash = "#turns/" + pick.value; } });
-  const body = h("div", { class: "body", tabindex: 0, "aria-label": "The request" });
+  const body = h("div.body", { tabindex: 0, "aria-label": "The request" });
   let detail = null, at = null, asked = false;
   const turns = list({
     kind: "turnlist", label: "Turns", none: "No call yet.",
-    columns: [{ title: "Turn", class: "num" }, { title: "Tokens", class: "num" }, { title: "" }],
+    columns: "Turn.num|Tokens.num|",
     cells: (turn) => [turn.turn, short(tokensOf(turn)), gauge(tokensOf(turn), turn.lines[3], (turn.left.length ? `−${turn.left.length} ` : "") + (turn.purpose === "agent" ? "" : turn.purpose), "tokens")],
     chosen: (turn) => show(turn),
   });
-  const node = h("div", { class: "split fill" }, h("div", { class: "side" }, pick, turns.node), body);
+  const node = h("div.split.fill", h("div.side", pick, turns.node), body);
 
   function show(turn) {
     at = turn;
@@ -48,11 +48,13 @@ export function turnsView(n, wanted) {
       // Where nothing was asked for: the newest turn, and it is followed no further.
       if (detail.turns.length) turns.select(index < 0 ? detail.turns.length - 1 : index, true);
       if (turns.selected() && (!at || JSON.stringify(at) !== JSON.stringify(turns.selected()))) show(turns.selected());
-      if (!detail.turns.length) fill(body, h("p", { class: "soft" }, "Nothing was sent yet."));
-    }, (error) => { asked = false; fill(body, h("p", { class: "bad" }, String(error.message))); });
+      if (!detail.turns.length) fill(body, h("p.soft", "Nothing was sent yet."));
+    }, (error) => { asked = false; fill(body, h("p.bad", String(error.message))); });
   } };
 }
 
+const PROOF = { true: "Rebuilt from the journal; equal, by its hash, to what was sent.", false: "Rebuilt from the journal, and NOT equal, by its hash, to what was sent.", null: "Rebuilt from the journal; no hash of what was sent was recorded." };
+const NAMES = { system: "system prompt", memory: "memory and instructions", request: "first request", todos: "to-dos", note: "asked in this request only" };
 const tokensOf = (turn) => turn.reported ?? turn.estimate;
 
 function told(detail, turn, again) {
@@ -63,12 +65,13 @@ function told(detail, turn, again) {
   const [offload, compact, exhausted, window] = turn.lines;
   const parts = sizes.map(([name, size], k) => [SHADES[k % SHADES.length], size, name]);
   return [
-    h("div", { class: "panel" },
-      h("h2", null, `Turn ${turn.turn}`, turn.purpose === "agent" ? "" : ` (${turn.purpose})`),
-      h("p", { class: "soft" }, `${turn.reported === null ? "nothing reported" : num(turn.reported) + " tokens reported"}, ${num(turn.estimate)} estimated · lines: offload ${num(offload)}, compact ${num(compact)}, exhausted ${num(exhausted)} of ${num(window)}` + (turn.attempts > 1 ? ` · sent ${turn.attempts} times` : "")),
+    h("div.panel",
+      h("h2", `Turn ${turn.turn}`, turn.purpose === "agent" ? "" : ` (${turn.purpose})`),
+      h("p.soft", `${turn.reported === null ? "nothing reported" : num(turn.reported) + " tokens reported"}, ${num(turn.estimate)} estimated · lines: offload ${num(offload)}, compact ${num(compact)}, exhausted ${num(exhausted)} of ${num(window)}` + (turn.attempts > 1 ? ` · sent ${turn.attempts} times` : "")),
+      h("p", { class: turn.proven === false ? "bad" : "soft" }, PROOF[turn.proven]),
       bar(parts, all, sizes.map(([name, size]) => `${name} ${num(size)}`).join(", ")),
-      h("div", { class: "tools-bar", style: { marginTop: "8px" } },
-        h("span", null, `${count(turn.new.length, "part")} new, ${num(turn.left.length)} gone since the turn before`), h("span", { class: "space" }),
+      h("div.tools-bar", { style: { marginTop: "8px" } },
+        h("span", `${count(turn.new.length, "part")} new, ${num(turn.left.length)} gone since the turn before`), h("span.space"),
         h("button", { type: "button", "aria-pressed": String(onlyChanges), onclick: () => { onlyChanges = !onlyChanges; again(); } }, "Only what changed ( c )"))),
     turn.left.length ? section("gone since the turn before", turn.left.map(([number, where]) => ["left", number, where]), detail, turn, weigh) : null,
     ...turn.sections.map(([name, part]) => [name, onlyChanges ? part.filter((number) => fresh.has(number)) : part]).filter(([, part]) => part.length)
@@ -81,7 +84,7 @@ const PART = 200;
 
 function section(name, entries, detail, turn, weigh) {
   const tokens = entries.reduce((sum, [, number]) => sum + weigh(number), 0);
-  const box = h("details", { class: "panel section", "data-section": name }, h("summary", null, h("h3", null, name), h("span", { class: "soft" }, `${count(entries.length, "part")} · about ${num(tokens)} tokens`)));
+  const box = h("details.panel.section", { "data-section": name }, h("summary", h("h3", NAMES[name] || name), h("span.soft", `${count(entries.length, "part")} · about ${num(tokens)} tokens`)));
   const isOpen = opened.has(name) || name.startsWith("gone");
   // The newest first in sight: a history's end is what a turn is about.
   let from = Math.max(0, entries.length - PART);
@@ -101,7 +104,7 @@ function section(name, entries, detail, turn, weigh) {
 
   function block([mark, number, where]) {
     const it = detail.blocks[number];
-    const node = h("details", { class: "block " + mark }, h("summary", null, h("h3", null, said(it.title)), h("span", { class: "soft" }, where), h("span", { class: "peek said", dir: "auto" }, it.text.slice(0, 160)), h("span", { class: "soft num" }, num(weigh(number)))));
+    const node = h("details", { class: "block " + mark }, h("summary", h("h3", said(it.title)), h("span.soft", where), said(it.text.slice(0, 160), "span.peek.soft"), h("span.soft.num", num(weigh(number)))));
     node.addEventListener("toggle", () => {
       if (node.open && node.childNodes.length === 1) node.append(textBox(it.text));
     });
