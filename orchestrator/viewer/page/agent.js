@@ -102,7 +102,7 @@ function occupancy(row, mine, lines, W) {
   return [title, node,
     legend([["read", "cache read"], ["write", "cache write"], ["input", "uncached"]]),
     close ? null : h("p.soft", `Far below the policy's lines: offload ${num(lines[0][1])}, compact ${num(lines[0][2])}, exhausted ${num(lines[0][3])} of ${num(row.window)} tokens.`),
-    h("div.legend", h("span", "╌ grey: offload from here"), h("span.warn", "╌ compact"), h("span.bad", "╌ exhausted"),
+    h("div.legend", close ? [h("span", "╌ offload from here"), h("span.warn", "╌ compact"), h("span.bad", "╌ exhausted")] : null,
       Object.values(MARKS).map(([glyph, word]) => h("span", `${glyph} ${word}`))),
     table(calls, mine, lines)];
 }

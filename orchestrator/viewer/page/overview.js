@@ -33,10 +33,9 @@ function tileNodes() {
   const nodes = [
     h("div.tile.double", h("div.what", "Tokens"), h("div.much", num(run.total)), tokenBar(run),
       legend(KINDS.map(([kind, name]) => [kind, name, short(run[kind])]))),
-    tile("Cost", usd(run.cost), run.cost === null ? "a price is not known" : `${count(run.requests, "request")}`),
+    tile("Cost", usd(run.cost), count(run.requests, "request") + (run.cost === null ? "; a price is not known" : "") + (run.unreported ? `; ${num(run.unreported)} without a report, in no sum` : "")),
     tile("From the cache", pct(run.cache_share), "of all input"),
-    tile("Agents", num(agents.length), open && run.status === "running" ? `${open} at work` : "all ended"),
-    tile("Time", dur(run.seconds), run.started ? new Date(run.started * 1000).toLocaleString() : ""),
+    tile("Time", dur(run.seconds), count(agents.length, "agent") + (open && run.status === "running" ? `, ${open} at work` : "")),
   ];
   if (run.top_agent) {
     const [n, tokens, share] = run.top_agent;
@@ -46,7 +45,6 @@ function tileNodes() {
     const [name, chars, share] = run.top_tool;
     nodes.push(tile("Most tool output", link("tools", pct(share)), [link("tools", said(name)), ` · ${short(chars)} characters`]));
   }
-  if (run.unreported) nodes.push(tile("Not reported", num(run.unreported), "calls whose tokens the provider did not tell; they are in no sum"));
   return nodes;
 }
 
