@@ -117,7 +117,9 @@ class Story:
             self.refused = True
             raise Overloaded("no room at the moment", retry_after=0.3)
         if done >= (46, 9, 7, 5)[number]:
-            return [text_block(f"{BRIEFS[number][1]}\n\nDone: stage {number + 2} waits for a lock.")]
+            return [
+                text_block(f"{BRIEFS[number][1]}\n\nDone: stage {number + 2} waits for a lock.")
+            ]
         more = [call("grep", pattern=f"t{done}", path="src")] if done % 3 == number % 3 else []
         return [call("manual", number=done + 1), *more]
 
@@ -185,15 +187,15 @@ def shoot(page: Path) -> None:
 
 
 def shot(browser: Any, page: Path, view: str, scheme: str) -> bytes:
-    context = browser.new_context(
-        color_scheme=scheme, viewport={"width": WIDTH, "height": HEIGHT}
-    )
+    context = browser.new_context(color_scheme=scheme, viewport={"width": WIDTH, "height": HEIGHT})
     tab = context.new_page()
     tab.goto(f"{page.as_uri()}{view}")
     tab.wait_for_timeout(500)
     data: bytes = tab.screenshot()
     if "--png" in sys.argv or KEEP is not None:
-        (KEEP or IMAGES).joinpath(f"{view.strip('#').partition('/')[0] or 'overview'}-{scheme}.png").write_bytes(data)
+        (KEEP or IMAGES).joinpath(
+            f"{view.strip('#').partition('/')[0] or 'overview'}-{scheme}.png"
+        ).write_bytes(data)
     context.close()
     return data
 

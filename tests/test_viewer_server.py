@@ -140,7 +140,7 @@ def test_a_token_of_the_same_length_is_no_token() -> None:
 
 
 def test_the_page_asks_nobody_else_and_is_small() -> None:
-    """No address of another host in any file; script and style are small."""
+    """No address of another host in any file; script and style are 60 KB at most."""
     size = 0
     for name in pagefiles.names():
         found = pagefiles.file(name)
@@ -150,7 +150,7 @@ def test_the_page_asks_nobody_else_and_is_small() -> None:
         for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
             assert sink not in text
         size += len(found[0]) if name.endswith((".js", ".css")) else 0
-    assert 10_000 < size <= 64_000
+    assert 10_000 < size <= 60 * 1_024
 
 
 def test_the_pages_files_have_their_types(served: Viewer) -> None:
@@ -165,6 +165,16 @@ def test_an_agents_detail_is_told(served: Viewer) -> None:
     assert len(told["turns"]) == 3
     assert served.get("/agent?id=nobody").status == 404
     assert served.get("/agent").status == 404
+
+
+def test_tools_and_isolation_are_accounted_for(served: Viewer) -> None:
+    """The same figures as `outrider tokens --by tool`, and what isolation saved or cost."""
+    told = json.loads(served.get("/accounts").body)
+    assert {tool["name"] for tool in told["tools"]} == {"write_todos", "task", "ls"}
+    assert sum(tool["share"] for tool in told["tools"]) == pytest.approx(1)
+    assert told["isolation"]["agents"] == 3
+    saved, alone = told["isolation"]["saved_tokens"], told["isolation"]["alone_tokens"]
+    assert told["isolation"]["share"] == pytest.approx(saved / alone)
 
 
 # ── the stream ──

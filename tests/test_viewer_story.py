@@ -235,6 +235,12 @@ def test_secrets_leave_every_text_also_in_keys_and_nested() -> None:
     assert clean(given_value)["n"] == 3
 
 
+def test_a_long_task_is_sent_as_its_head_and_says_so() -> None:
+    task = ev.RunStarted(task="x" * 5_000, task_chars=5_000, model="m", version="0", root="/")
+    shown = story_of(("main", 0, task)).whole()["run"]["task"]
+    assert shown.endswith("… (3,800 more characters: first request of the main agent)")
+
+
 def test_a_conclusion_of_a_megabyte_is_sent_as_its_head() -> None:
     story = story_of(("main", 0, started("main")), ("main", 1, ended("x" * 1_000_000)))
     told_now = story.whole()["conclusions"]["main"]

@@ -40,7 +40,7 @@ def texts_of(request: Request) -> list[str]:
 
 
 def told_texts(told: dict[str, Any], turn: dict[str, Any]) -> list[str]:
-    around = ("tools", "system", "memory")
+    around = ("tools", "system prompt", "memory and instructions")
     return [
         told["blocks"][number]["text"]
         for name, part in turn["sections"]
@@ -62,11 +62,12 @@ def test_every_turn_tells_exactly_what_the_model_was_sent(
     assert len(main["turns"]) == len(sent)
     for turn, request in zip(main["turns"], sent, strict=True):
         assert turn["proven"] is True
+        assert turn["proof"].startswith("Equal")
         assert told_texts(main, turn) == texts_of(request)
         parts = dict(turn["sections"])
         names = [main["blocks"][number]["title"] for number in parts["tools"]]
         assert names == [tool["name"] for tool in request.tools]
-        assert [main["blocks"][n]["text"] for n in parts["system"]] == [
+        assert [main["blocks"][n]["text"] for n in parts["system prompt"]] == [
             block["text"] for block in request.system[:1]
         ]
 
@@ -97,7 +98,7 @@ def test_a_plan_that_changed_is_restated(tmp_path: Path) -> None:
 
     record_run(tmp_path, script)
     turns = told(tmp_path)["turns"]
-    assert ["todos" in dict(turn["sections"]) for turn in turns] == [False, True, True]
+    assert ["to-dos" in dict(turn["sections"]) for turn in turns] == [False, True, True]
     assert [where.partition(":")[0] for _, where in turns[2]["left"]] == ["replaced"]
 
 

@@ -64,18 +64,20 @@ def _export(place: RunDir, to: Path) -> None:
     from orchestrator.journal import read_records
     from orchestrator.logs import redactor
     from orchestrator.rundir import write_text_atomic
-    from orchestrator.viewer import Story, cleaner, detail
+    from orchestrator.viewer import Story, accounts, cleaner, detail
     from orchestrator.viewer.export import exported
 
     clean = cleaner(redactor(os.environ))
     story = Story(place.run_id, price_for(place.root))
+    records = list(read_records(place.journal))
     by_agent: dict[str, list[Record]] = {}
-    for record in read_records(place.journal):
+    for record in records:
         story.take(record)
         by_agent.setdefault(record.agent_id, []).append(record)
     details = (clean(detail(by_agent[agent_id], place.run_id)) for agent_id in story.tally.agents)
+    told = clean(accounts(records, story.price))
     try:
-        write_text_atomic(to, "".join(exported(clean(story.whole()), details)))
+        write_text_atomic(to, "".join(exported(clean(story.whole()), told, details)))
     except OSError as error:
         raise ConfigError(f"cannot write {to}: {error.strerror}") from None
     say(f"wrote {to}; it holds what agents read and wrote: look through it before you share it")

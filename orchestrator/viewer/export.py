@@ -21,9 +21,9 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _ENTRY = "app.js"
 
 
-def exported(story: Any, details: Iterable[Any]) -> Iterator[str]:
-    """The file's text in pieces. ``story``: what `Story.whole` gave; ``details``: each agent's
-    `detail`. Both must be clean already."""
+def exported(story: Any, told: Any, details: Iterable[Any]) -> Iterator[str]:
+    """The file's text in pieces. ``story``: what `Story.whole` gave; ``told``: the run's `accounts`;
+    ``details``: each agent's `detail`. All must be clean already."""
     style, script = _text("style.css"), bundle()
     policy = POLICY.format(
         script=f"'{_hash(script)}'", style=f"'{_hash(style)}'", connect="'none'", image="'none'"
@@ -37,8 +37,9 @@ def exported(story: Any, details: Iterable[Any]) -> Iterator[str]:
     )
     yield f"\n<style>{style}</style>\n"
     yield _data("story", story)
-    for told in details:
-        yield _data(f"agent:{told['id']}", told)
+    yield _data("accounts", told)
+    for detail in details:
+        yield _data(f"agent:{detail['id']}", detail)
     yield f'<script type="module">{script}</script>\n{body}'
 
 

@@ -22,7 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.errors import ConfigError, JournalError
 from orchestrator.journal import read_records
+from orchestrator.readings import Price
 from orchestrator.viewer import pagefiles
+from orchestrator.viewer.accounting import accounts
 from orchestrator.viewer.security import HEADERS, HOST, cookie_name, refusal
 from orchestrator.viewer.shown import Clean
 from orchestrator.viewer.turns import detail
@@ -91,13 +93,31 @@ def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str
         except JournalError as error:
             return _refused(500, str(error))
 
+    async def whole(request: Request) -> Response:
+        async with replaying:
+            seq = watch.story.seq
+            if seq not in replayed:
+                replayed.clear()
+                replayed[seq] = await run_sync(_accounts, journal, watch.story.price)
+        return JSONResponse(clean(replayed[seq]))
+
+    # One at a time, and kept while nothing new has happened: it takes seconds for a large run.
+    replaying, replayed = anyio.Lock(), dict[int, Any]()
     routes = [
         Route("/", page),
         Route("/stream", stream),
         Route("/agent", agent),
+        Route("/accounts", whole),
         Route("/{name}", page),
     ]
     return Guard(Starlette(routes=routes), port, token)
+
+
+def _accounts(journal: Path, price: Price) -> Any:
+    try:
+        return accounts(list(read_records(journal)), price)
+    except JournalError:
+        return accounts([])  # the page says what is wrong with the journal
 
 
 def _detail(journal: Path, agent_id: str, clean: Clean) -> Response:

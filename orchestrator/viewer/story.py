@@ -134,8 +134,7 @@ class Story:
         found = self.tally.summary(self.run_id)
         return {
             "id": self.run_id,
-            "task": found.task[:HEAD_CHARS],
-            "task_chars": len(found.task),
+            "task": _head(found.task),
             "model": found.model,
             "version": self._version,
             "root": self._root,
@@ -252,6 +251,12 @@ class Story:
 
     def _ms(self, ts: float) -> int:
         return 0 if self._began is None else round((ts - self._began) * 1_000)
+
+
+def _head(task: str) -> str:
+    left = len(task) - HEAD_CHARS
+    more = f" … ({left:,} more characters: first request of the main agent)"
+    return task if left <= 0 else task[:HEAD_CHARS] + more
 
 
 def _not_ended(alive: bool | None) -> str:

@@ -102,13 +102,32 @@ def _turns(calls: Sequence[Call], shown: _Shown) -> list[Json]:
     return told
 
 
+_PROOF = {
+    True: "Equal, by its hash, to what was sent.",
+    False: "NOT equal, by its hash, to what was sent.",
+    None: "Rebuilt from the journal; no hash of what was sent was recorded.",
+}
+_NAMES = {
+    "system": "system prompt",
+    "memory": "memory and instructions",
+    "request": "first request",
+    "todos": "to-dos",
+    "note": "asked in this request only",
+}
+
+
 def _figures(call: Call, pieces: Sequence[Piece]) -> Json:
     at = lines_of(call.state)
+    reported = call.reported_tokens
+    said = "no tokens reported" if reported is None else f"{reported:,} tokens reported"
     weight = sum(piece.weight for piece in pieces) or 1
     return {
         "purpose": call.fact.purpose,
         "proven": call.is_proven,
-        "reported": call.reported_tokens,
+        "proof": _PROOF[call.is_proven],
+        "told": f"{said}, {call.state.context_tokens:,} estimated · lines: offload {at.offload:,}, "
+        f"compact {at.compact:,}, exhausted {at.exhausted:,} of {at.window:,}",
+        "reported": reported,
         "estimate": call.state.context_tokens,
         # Tokens of a part: its bytes times this.
         "factor": sum(piece.tokens for piece in pieces) / weight,
@@ -117,9 +136,10 @@ def _figures(call: Call, pieces: Sequence[Piece]) -> Json:
 
 
 def _by_section(pieces: Sequence[Piece], numbers: Sequence[int]) -> list[Json]:
-    found: dict[str, list[int]] = {name: [] for name in SECTIONS}
+    """In the order in which a model reads them, by the name to show."""
+    found: dict[str, list[int]] = {_NAMES.get(name, name): [] for name in SECTIONS}
     for piece, number in zip(pieces, numbers, strict=True):
-        found[piece.section].append(number)
+        found[_NAMES.get(piece.section, piece.section)].append(number)
     return [[name, part] for name, part in found.items() if part]  # type: ignore[misc]
 
 

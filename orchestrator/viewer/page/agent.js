@@ -77,16 +77,12 @@ function occupancy(row, mine, lines, W) {
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     node.append(svg("line", { class: "grid", x1: LEFT, x2: W - 8, y1: y(most * share), y2: y(most * share) }), label(4, y(most * share) + 4, short(most * share)));
   }
-  const paths = { read: "", write: "", input: "" };
-  calls.forEach((call, i) => {
-    let base = 0;
-    for (const kind of ["read", "write", "input"]) {
-      const value = call[M[kind]], width = Math.max(step - (step > 4 ? 1.5 : 0), 0.5);
-      if (value) paths[kind] += `M${x(i)} ${y(base)}h${width}V${y(base + value)}h${-width}z`;
-      base += value;
-    }
-  });
-  for (const kind of ["read", "write", "input"]) node.append(svg("path", { class: "s-" + kind, d: paths[kind] }));
+  const bases = calls.map(() => 0), width = Math.max(step - (step > 4 ? 1.5 : 0), 0.5);
+  for (const kind of ["read", "write", "input"]) {
+    // One path for each kind, not an element for each call.
+    const d = calls.map((call, i) => `M${x(i)} ${y(bases[i])}h${width}V${y(bases[i] += call[M[kind]])}h${-width}z`);
+    node.append(svg("path", { class: "i-" + kind, d: d.join("") }));
+  }
   const turns = new Map(calls.map((call, i) => [call[M.turn], i]));
   if (lines && close) LINES.forEach((name, k) => node.append(rule(name, lines, k + 1, turns, x, y, step)));
   for (const mark of mine.marks) {
@@ -110,12 +106,8 @@ function occupancy(row, mine, lines, W) {
 const label = (x, y, text, anchor = "start") => svg("text", { x, y, "text-anchor": anchor }, text);
 
 function rule(name, lines, k, turns, x, y, step) {
-  let d = "";
-  for (const line of lines) {
-    const i = turns.get(line[0]);
-    if (i !== undefined) d += `${d ? "L" : "M"}${x(i)} ${y(line[k])}h${step}`;
-  }
-  return svg("path", { class: "rule " + name, d });
+  const d = lines.filter((line) => turns.has(line[0])).map((line) => `${x(turns.get(line[0]))} ${y(line[k])}h${step}`);
+  return svg("path", { class: "rule " + name, d: "M" + d.join("L") });
 }
 
 function table(calls, mine, lines) {
@@ -145,7 +137,7 @@ export function callList() {
     none: "No call yet.",
   });
   let before = "";
-  return { node: made.node, select: made.select, update(n) {
+  return { node: made.node, update(n) {
     const mine = of(n), key = `${n} ${mine.models.length} ${mine.calls.length}`;
     if (key === before) return;
     before = key;
@@ -157,9 +149,8 @@ export function callList() {
 export const isFailed = (call) => call.length < 10 ? call[C.error] : String(call[M.stop]).startsWith("failed");
 
 function modelCells(call) {
-  const context = contextOf(call), failed = isFailed(call);
   return [ms(call[M.start]), ms(call[M.end] - call[M.start]), call[M.turn], h("span", `model (${call[M.purpose]}) `, h("span.soft", call[M.model])),
-    `${short(context)} → ${short(call[M.output])}`, h("span", { class: failed ? "bad" : "soft" }, call[M.stop] + (call[M.cost] === null ? "" : " · " + usd(call[M.cost])))];
+    `${short(contextOf(call))} → ${short(call[M.output])}`, h("span", { class: isFailed(call) ? "bad" : "soft" }, call[M.stop] + (call[M.cost] === null ? "" : " · " + usd(call[M.cost])))];
 }
 
 function toolCells(call) {

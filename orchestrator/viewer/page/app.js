@@ -14,10 +14,6 @@ const VIEWS = [
   ["turns", "Turns", (n, turn) => turnsView(agentOf(n), turn === undefined ? null : Number(turn))],
   ["todos", "To-dos", todoView], ["conclusions", "Conclusions", conclusionView], ["tools", "Tools", toolView], ["events", "Events", eventsView],
 ];
-const KEYS = [
-  ["1 – 8", "the views, from left to right"], ["/", "search; Esc leaves it"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open what is chosen"],
-  ["← →", "fold and unfold the tree"], ["[ ]", "turn before, turn after"], ["c", "turns: only what changed"], ["+ − 0", "waterfall: zoom"], ["d", "light or dark"], ["?", "this list"],
-];
 
 const find = (id) => document.getElementById(id);
 const main = find("main"), search = find("search"), help = find("help");
@@ -36,10 +32,10 @@ function route() {
   where = key;
   const entry = VIEWS.find(([path]) => path === name);
   view = name === "search" ? searchView() : (entry || VIEWS[0])[2](...rest);
-  document.title = `${view.title} · ${state.run.id || "Outrider"}`;
   fill(find("tabs"), VIEWS.map(([path, title]) => h("a", { href: "#" + path, "aria-current": path === (entry ? name : name === "search" ? null : "") ? "page" : null }, title)));
   main.replaceChildren(...view.node);
   main.scrollTop = 0;
+  head();
   view.update();
   if (document.activeElement !== search) (view.focus ?? (() => main.focus()))();
 }
@@ -47,12 +43,12 @@ function route() {
 function head() {
   const run = state.run;
   find("run").textContent = run.id || "";
-  const status = find("status"), text = run.status ? run.status + (run.reason ? ` (${run.reason})` : "") : "";
-  if (status.textContent !== text) status.textContent = text;
+  const status = find("status"), problem = find("problem");
   status.className = "badge " + tone(run.status);
-  const problem = find("problem");
   problem.hidden = !run.problem;
-  if (problem.textContent !== run.problem) problem.textContent = run.problem || "";
+  // Both are read aloud when they change, so they are left alone while they do not.
+  fill(status, (run.status || "") + (run.reason ? ` (${run.reason})` : ""));
+  fill(problem, run.problem || "");
   document.title = `${view.title} · ${run.id || "Outrider"}`;
 }
 
@@ -61,39 +57,22 @@ function dark() {
   return style === "light dark" ? matchMedia("(prefers-color-scheme: dark)").matches : style === "dark";
 }
 
-function setTheme(theme) {
-  document.documentElement.style.colorScheme = theme;
-  changed();
-}
-
 function flipTheme() {
-  const theme = dark() ? "light" : "dark";
-  setTheme(theme);
-  try {
-    localStorage.setItem("outrider-theme", theme);
-  } catch { /* some browsers keep nothing for files */ }
-}
-
-function showHelp() {
-  help.replaceChildren(h("h2", { id: "help-title" }, "Keys"), h("table", h("tbody", KEYS.map(([keys, what]) => h("tr", h("td", keys.split(" ").map((key) => key === "–" ? " – " : [h("kbd", key), " "])), h("td", what))))),
-    h("button", { type: "button", onclick: () => help.close() }, "Close"));
-  help.showModal();
+  document.documentElement.style.colorScheme = dark() ? "light" : "dark";
+  changed();
 }
 
 function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
   const target = event.target;
-  if (target.matches("input, select, textarea")) {
-    if (event.key === "Escape") {
-      target.blur();
-      if (target === search && location.hash === "#search") history.back();
-    }
+  if (target.matches("input, select")) {
+    if (event.key === "Escape") target.blur();
     return;
   }
   const tab = VIEWS[Number(event.key) - 1];
   if (tab) location.hash = "#" + tab[0];
   else if (event.key === "/") search.focus();
-  else if (event.key === "?") showHelp();
+  else if (event.key === "?") help.showModal();
   else if (event.key === "d") flipTheme();
   else if (view.keys?.[event.key]) view.keys[event.key]();
   else return;
@@ -109,15 +88,12 @@ search.addEventListener("keydown", (event) => {
   if (event.key === "Enter") main.querySelector("a, .list")?.focus();
 });
 find("theme").addEventListener("click", flipTheme);
-find("keys").addEventListener("click", showHelp);
+find("keys").addEventListener("click", () => help.showModal());
+help.querySelector("button").addEventListener("click", () => help.close());
 document.addEventListener("keydown", press);
 window.addEventListener("hashchange", route);
 // The token has done its work: it must not stay in the address, where it is seen and copied.
 if (location.search) history.replaceState(null, "", location.pathname + location.hash);
-try {
-  const theme = localStorage.getItem("outrider-theme");
-  if (theme) setTheme(theme);
-} catch { /* as above */ }
 route();
 onChange(() => {
   head();

@@ -7,7 +7,7 @@ export function h(what, props, ...children) {
   if (classes.length) node.className = classes.join(" ");
   if (props && props.constructor === Object) setProps(node, props);
   else children.unshift(props);
-  node.append(...children.flat(3).filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(3).filter((child) => child != null && child !== false));
   return node;
 }
 
@@ -20,7 +20,7 @@ export function svg(tag, props, ...children) {
 
 function setProps(node, props) {
   for (const [name, value] of Object.entries(props)) {
-    if (value === null || value === undefined) continue;
+    if (value == null) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     // Through the object model, which the content policy allows; an attribute it would not.
     else if (name === "style") Object.assign(node.style, value);
@@ -38,6 +38,14 @@ export function fill(node, ...children) {
 
 export const said = (text, what = "span") => h(what + ".said", { dir: "auto" }, text);
 
+export const button = (words, onclick, more) => h("button", { type: "button", onclick, ...more }, words);
+
+// Rows to go for a key, in lists and in the waterfall; undefined for other keys.
+export function stepOf(event, page) {
+  const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 };
+  return event.ctrlKey || event.metaKey || event.altKey ? undefined : steps[event.key];
+}
+
 export const link = (href, ...words) => h("a", { href: "#" + href }, ...words);
 
 const whole = new Intl.NumberFormat("en-US");
@@ -45,17 +53,14 @@ export const num = (value) => whole.format(Math.round(value));
 
 export function short(value) {
   for (const [limit, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
-    if (value >= limit * 0.9995) {
-      const scaled = value / limit;
-      return (scaled >= 99.95 ? scaled.toFixed(0) : scaled.toFixed(1)) + unit;
-    }
+    if (value >= limit * 0.9995) return (value / limit).toFixed(value / limit < 99.95 ? 1 : 0) + unit;
   }
   return String(Math.round(value));
 }
 
 // A price that is not known is shown as such, never as zero.
-export const usd = (value) => value === null || value === undefined ? "?" : value >= 100 ? "$" + whole.format(Math.round(value)) : "$" + value.toFixed(value && value < 0.1 ? 4 : 2);
-export const pct = (value) => value === null || value === undefined ? "–" : Math.round(value * 100) + " %";
+export const usd = (value) => value == null ? "?" : "$" + (value >= 100 ? num(value) : value.toFixed(value && value < 0.1 ? 4 : 2));
+export const pct = (value) => value == null ? "–" : Math.round(value * 100) + " %";
 
 export function dur(seconds) {
   if (seconds < 59.95) return seconds.toFixed(1) + "s";
@@ -98,19 +103,14 @@ const CHUNK = 20000;
 
 // A long text comes in pieces: one line of a megabyte must not stop the page.
 export function textBox(text) {
-  const box = h("div.text", { tabindex: 0 });
+  const more = button("", next), box = h("div.text", { tabindex: 0 }, more);
   let shown = 0;
-  const more = h("button", { type: "button", onclick: next });
   function next() {
-    box.insertBefore(h("div", text.slice(shown, shown + CHUNK)), more.parentNode === box ? more : null);
+    more.before(h("div", text.slice(shown, shown + CHUNK) || "(empty)"));
     shown += CHUNK;
-    if (shown >= text.length) more.remove();
-    else {
-      more.textContent = `Show more: ${num(text.length - shown)} of ${num(text.length)} characters are left`;
-      if (!more.parentNode) box.append(more);
-    }
+    more.textContent = `Show more: ${num(text.length - shown)} of ${num(text.length)} characters are left`;
+    more.hidden = shown >= text.length;
   }
-  if (text) next();
-  else box.append(h("span.soft", "(empty)"));
+  next();
   return box;
 }

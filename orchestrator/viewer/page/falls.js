@@ -2,7 +2,7 @@
 // the same of the chosen agent in words.
 
 import { callList, callsTold, isFailed, MARKS } from "./agent.js";
-import { h, ms, num, short, usd } from "./dom.js";
+import { h, ms, num, short, stepOf, usd } from "./dom.js";
 import { C, contextOf, K, M, nameOf, now, of, state, statusOf } from "./state.js";
 
 const ROW = 24, AXIS = 22, EDGE = 14;
@@ -11,11 +11,8 @@ export function fallsView() {
   const canvas = h("canvas", { "aria-hidden": "true" });
   const space = h("div");
   const tip = h("div.tip", { hidden: true });
-  const box = h("div.falls.fill", { tabindex: 0, role: "application", "aria-label": "Waterfall of agents and calls: up and down choose an agent, plus and minus zoom, left and right move; the list after it tells the agent's calls", onscroll: draw, onkeydown: press, onpointermove: point, onpointerleave: () => { tip.hidden = true; }, onclick: click, ondblclick: open }, canvas, space);
-  const button = (text, act) => h("button", { type: "button", onclick: act }, text);
-  const swatch = (kind, word) => h("span", h("i." + kind), word);
-  const bar = h("div.tools-bar", h("span.legend", swatch("i-input", "model"), swatch("i-write", "summary"), swatch("i-tool", "tool"), swatch("i-bad", "failed")), h("span.space"),
-    button("Zoom in ( + )", () => zoomBy(1.6)), button("Zoom out ( − )", () => zoomBy(1 / 1.6)), button("Whole run ( 0 )", () => zoomBy(0)));
+  const box = h("div.falls.fill", { tabindex: 0, role: "application", "aria-label": "Waterfall: up and down choose an agent, plus and minus zoom; the list after it tells the agent's calls", onscroll: draw, onkeydown: press, onpointermove: point, onpointerleave: () => { tip.hidden = true; }, onclick: (event) => choose(hit(event)?.i ?? at), ondblclick: open }, canvas, space);
+  const bar = h("div.bar", { onclick: (event) => event.target.dataset.zoom && zoomBy(+event.target.dataset.zoom) }, document.getElementById("falls-bar").content.cloneNode(true));
   const told = h("p.soft", { "aria-live": "polite" });
   const calls = callList();
   let rows = [], at = 0, zoom = 1, before = "", colors = {};
@@ -90,7 +87,7 @@ export function fallsView() {
   function hit(event) {
     const area = box.getBoundingClientRect(), x = event.clientX - area.left, y = event.clientY - area.top - AXIS + box.scrollTop;
     const i = Math.floor(y / ROW);
-    return event.clientY - area.top > AXIS && i in rows ? { i, low: y % ROW > 12, t: (x - labels() + box.scrollLeft) / scale() } : null;
+    return event.clientY - area.top > AXIS && i in rows ? { i, t: (x - labels() + box.scrollLeft) / scale(), kind: y % ROW > 12 ? "calls" : "models" } : null;
   }
 
   function point(event) {
@@ -98,7 +95,7 @@ export function fallsView() {
     tip.hidden = !found;
     if (!found) return;
     const n = rows[found.i], slack = 3 / scale();
-    const under = of(n)[found.low ? "calls" : "models"].find((call) => call[3] - slack <= found.t && call[4] + slack >= found.t);
+    const under = of(n)[found.kind].find((call) => call[3] - slack <= found.t && call[4] + slack >= found.t);
     tip.textContent = under ? words(under) : `${nameOf(n)} · ${statusOf(state.agents[n])} · ${callsTold(n)}`;
     tip.style.left = Math.min(event.clientX + 12, innerWidth - 350) + "px";
     tip.style.top = event.clientY + 14 + "px";
@@ -108,11 +105,6 @@ export function fallsView() {
     const when = `turn ${call[2]} · ${ms(call[3])} + ${ms(call[4] - call[3])} · `;
     if (call.length < 10) return `${when}${call[C.tool]} · ${short(call[C.chars])} characters${call[C.error] ? " · error" : ""}`;
     return `${when}model (${call[M.purpose]}) · ${num(contextOf(call))} → ${num(call[M.output])} tokens · ${call[M.stop]} · ${usd(call[M.cost])}`;
-  }
-
-  function click(event) {
-    const found = hit(event);
-    if (found) choose(found.i);
   }
 
   function choose(i) {
@@ -142,11 +134,10 @@ export function fallsView() {
   }
 
   function press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const page = Math.max(1, Math.floor(box.clientHeight / ROW) - 2);
-    const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -1e9, End: 1e9 };
-    const zooms = { "+": 1.6, "=": 1.6, "-": 1 / 1.6, 0: 0 };
-    if (event.key in steps) choose(at + steps[event.key]);
+    const step = stepOf(event, Math.max(1, Math.floor(box.clientHeight / ROW) - 2));
+    const zooms = { "+": 1.6, "=": 1.6, "-": 0.625, 0: 0 };
+    if (event.ctrlKey || event.metaKey) return;
+    if (step) choose(at + step);
     else if (event.key in zooms) zoomBy(zooms[event.key]);
     else if (event.key === "Enter") open();
     else return;

@@ -1,6 +1,6 @@
 // A list that holds only the rows in sight, so that 20,000 of them scroll as easily as 20.
 
-import { h } from "./dom.js";
+import { button, h, stepOf } from "./dom.js";
 
 let serial = 0;
 
@@ -26,7 +26,7 @@ export function list({ kind, label, columns: told, cells, open, chosen, key, lev
   }).observe(rows);
 
   function title(column) {
-    const inner = column.sort ? h("button", { type: "button", tabindex: -1, onclick: () => sorted(column.sort) }, column.title) : column.title;
+    const inner = column.sort ? button(column.title, () => sorted(column.sort), { tabindex: -1 }) : column.title;
     return h("div", { role: "columnheader", class: column.class, "data-sort": column.sort || null }, inner);
   }
 
@@ -90,11 +90,10 @@ export function list({ kind, label, columns: told, cells, open, chosen, key, lev
   }
 
   function press(event) {
-    if (event.target !== node && event.target !== rows) return;
+    if ((event.target !== node && event.target !== rows) || event.ctrlKey || event.metaKey) return;
     const page = Math.max(1, Math.floor(rows.clientHeight / height) - 1);
-    const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -items.length, End: items.length };
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key in steps) select(Math.min(items.length - 1, Math.max(0, at + steps[event.key])));
+    const step = stepOf(event, page);
+    if (step) select(Math.min(items.length - 1, Math.max(0, at + step)));
     else if (event.key === "Enter" && items[at] !== undefined) open?.(items[at]);
     else if (!(items[at] !== undefined && key?.(event, items[at]))) return;
     event.preventDefault();
@@ -107,5 +106,5 @@ export function list({ kind, label, columns: told, cells, open, chosen, key, lev
     }
   }
 
-  return { node, set, redraw, showSort, select, selected: () => items[at], index: () => at };
+  return { node, set, showSort, select, size: () => items.length, selected: () => items[at], index: () => at };
 }

@@ -1,26 +1,21 @@
 // The first screen: how the run stands, where the tokens went, and the tree of agents.
 
-import { count, dur, fill, gauge, h, KINDS, legend, link, num, pct, said, short, tokenBar, usd } from "./dom.js";
+import { button, count, dur, fill, gauge, h, KINDS, legend, link, num, pct, said, short, tokenBar, usd } from "./dom.js";
 import { list } from "./list.js";
+import { accounts } from "./source.js";
 import { nameOf, rows, state, statusOf } from "./state.js";
 
 const folded = new Set();
 let order = "tree";
 
 export function overviewView() {
-  const task = h("div.panel");
-  const tiles = h("div.tiles");
-  const agents = agentTree();
+  const task = h("div.panel"), tiles = h("div.tiles"), agents = agentTree();
   return { title: "Overview", node: [task, tiles, agents.node], update() {
-    fill(task, h("h2", "Task"), h("div.task.said", { dir: "auto" }, taskText()));
+    fill(task, h("h2", "Task"), said(state.run.task || "", "div.task"));
+    if (!["running", "reading", undefined].includes(state.run.status)) accounts();
     fill(tiles, ...tileNodes());
     agents.update();
   }, focus: agents.focus };
-}
-
-function taskText() {
-  const left = state.run.task_chars - (state.run.task || "").length;
-  return (state.run.task || "") + (left > 0 ? ` … (${num(left)} more characters: first request of the main agent)` : "");
 }
 
 function tile(what, much, more) {
@@ -41,14 +36,18 @@ function tileNodes() {
     const [n, tokens, share] = run.top_agent;
     nodes.push(tile("Most tokens", link("agent/" + n, pct(share)), [link("agent/" + n, said(nameOf(n))), ` · ${short(tokens)} tokens`]));
   }
-  if (run.top_tool) {
+  const [tool] = state.accounts?.tools || [];
+  if (tool) nodes.push(tile("Most costly tool", link("tools", pct(tool.share)), [link("tools", said(tool.name)), ` · results carried as ${short(tool.carried)} tokens`]));
+  else if (run.top_tool) {
     const [name, chars, share] = run.top_tool;
     nodes.push(tile("Most tool output", link("tools", pct(share)), [link("tools", said(name)), ` · ${short(chars)} characters`]));
   }
+  const apart = state.accounts?.isolation;
+  if (apart) nodes.push(tile(apart.saved_tokens < 0 ? "Isolation cost" : "Isolation saved", pct(Math.abs(apart.share)), `${short(Math.abs(apart.saved_tokens))} of the ${short(apart.alone_tokens)} input tokens of one agent alone`));
   return nodes;
 }
 
-export function agentTree() {
+function agentTree() {
   const columns = "Agent@tree|Status.wide|Tokens by kind.wide|Tokens.num@total|Cached.num.wide@cache_share|Cost.num@cost|Peak / window.wide@peak|Turns.num.wide@turns|Time.num.wide@seconds";
   let most = 1;
   const made = list({
@@ -68,7 +67,7 @@ export function agentTree() {
 
   function cells(n) {
     const row = state.agents[n], status = statusOf(row), tree = order === "tree";
-    const fold = tree && hasChildren(n) ? h("button.fold", { type: "button", tabindex: -1, "aria-label": folded.has(n) ? "Unfold" : "Fold", onclick: () => toggle(n) }, folded.has(n) ? "▸" : "▾") : h("span.fold");
+    const fold = tree && hasChildren(n) ? button(folded.has(n) ? "▸" : "▾", () => toggle(n), { class: "fold", tabindex: -1, "aria-label": folded.has(n) ? "Unfold" : "Fold" }) : h("span.fold");
     const name = h("span", { style: { paddingLeft: (tree ? row.depth * 16 : 0) + "px" } }, fold, h("span", { class: `dot ${status} ${tone(status)}` }),
       link("agent/" + n, said(nameOf(n))), " ", said(row.brief, "span.soft"));
     const doing = row.status || status === "running" ? row.doing : status;

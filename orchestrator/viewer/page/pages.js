@@ -1,8 +1,9 @@
 // To-dos, conclusions, tools.
 
-import { fill, gauge, h, link, ms, num, pct, said, textBox } from "./dom.js";
+import { fill, gauge, h, link, ms, num, pct, said, short, textBox, usd } from "./dom.js";
 import { list } from "./list.js";
 import { tone } from "./overview.js";
+import { accounts } from "./source.js";
 import { nameOf, rows, state, statusOf } from "./state.js";
 
 const BOX = { pending: "[ ]", in_progress: "[~]", completed: "[x]", cancelled: "[-]" };
@@ -45,15 +46,20 @@ function conclusion(row, told) {
 }
 
 export function toolView() {
-  let most = 1;
+  let known = {};
   const made = list({
     kind: "tools fill", label: "Tools", none: "No tool was called yet.",
-    columns: "Tool|Calls.num|Errors.num.wide|Characters.num|Share of all tool output.wide|Time.num.wide",
-    cells: (row) => [said(row.name), num(row.calls), h("span", { class: row.errors ? "bad" : "" }, num(row.errors)), num(row.chars), gauge(row.chars, most, pct(row.chars / most), "characters"), ms(row.ms)],
+    columns: "Tool|Calls.num|Errors.num.wide|Characters.num|Tokens.num.wide|Carried|Cost.num|Time.num.wide",
+    cells: (row) => {
+      const more = known[row.name];
+      return [said(row.name), num(row.calls), h("span", { class: row.errors ? "bad" : "" }, num(row.errors)), num(row.chars), more ? num(more.tokens) : "…", more ? gauge(more.share, 1, `${short(more.carried)} · ${pct(more.share)}`, "share") : "…", more ? usd(more.cost) : "…", ms(row.ms)];
+    },
   });
-  return { title: "Tools", node: [h("p.soft", "Tools have no tokens of their own: what counts is how much text they brought into contexts."), made.node], update() {
-    most = Math.max(1, state.tools.reduce((sum, row) => sum + row.chars, 0));
-    made.set([...state.tools].sort((a, b) => b.chars - a.chars));
+  return { title: "Tools", node: [h("p.soft", "Carried: the tokens of a tool's results, counted in every request that they were part of; cost: what that was billed."), made.node], update() {
+    accounts();
+    known = Object.fromEntries((state.accounts?.tools || []).map((row) => [row.name, row]));
+    const size = (row) => known[row.name]?.carried ?? 0;
+    made.set([...state.tools].sort((a, b) => size(b) - size(a) || b.chars - a.chars));
   }, focus: () => made.node.focus() };
 }
 
@@ -96,24 +102,9 @@ function around(text, want) {
 
 export function eventsView() {
   const made = eventList("Events");
-  let before = -1;
-  const names = h("select", { "aria-label": "Kind of event", onchange: () => { before = -1; view.update(); } }, h("option", { value: "" }, "all events"));
-  const known = new Set();
-  const bar = h("div.tools-bar", names, h("span.space"), h("span.soft"));
-  const view = { title: "Events", node: [bar, made.node], focus: () => made.node.focus(), update() {
-    if (state.events.length === before) return;
-    before = state.events.length;
-    for (const event of state.events) {
-      if (!known.has(event[4])) {
-        known.add(event[4]);
-        names.append(h("option", { value: event[4] }, event[4]));
-      }
-    }
-    const items = names.value ? state.events.filter((event) => event[4] === names.value) : state.events.slice();
-    bar.lastChild.textContent = num(items.length);
-    made.set(items);
+  return { title: "Events", node: [h("p.soft", "Search ( / ) finds events by kind, tool and agent."), made.node], focus: () => made.node.focus(), update() {
+    if (made.size() !== state.events.length) made.set(state.events.slice());
   } };
-  return view;
 }
 
 function eventList(label) {

@@ -1,6 +1,6 @@
 // Where the story comes from: the server's stream, or the data blocks of a file that was exported.
 
-import { state, take } from "./state.js";
+import { changed, state, take } from "./state.js";
 
 const details = new Map();
 
@@ -26,19 +26,41 @@ export function start(told) {
   stream.onerror = () => told(stream.readyState === EventSource.CLOSED ? "ended" : "lost");
 }
 
+// An agent that is busy changes five times a second; its detail is a replay.
+const PAUSE_MS = 2000;
+let later = 0;
+
 // All that an agent was sent (see turns.py). Asked for again only when the agent has gone on.
 export function detailOf(n) {
   const row = state.agents[n];
   const known = details.get(n);
   if (known && (isFile || known.rev === row.rev)) return known.promise;
-  const promise = isFile ? Promise.resolve(embedded("agent:" + row.id)) : fetched(row.id);
-  details.set(n, { rev: row.rev, promise });
+  const wait = known ? known.at + PAUSE_MS - Date.now() : 0;
+  if (wait > 0) {
+    clearTimeout(later);
+    later = setTimeout(changed, wait);
+    return known.promise;
+  }
+  const promise = isFile ? Promise.resolve(embedded("agent:" + row.id)) : fetched("agent?id=" + encodeURIComponent(row.id));
+  details.set(n, { rev: row.rev, at: Date.now(), promise });
   promise.catch(() => details.delete(n));
   return promise;
 }
 
-async function fetched(id) {
-  const answer = await fetch("agent?id=" + encodeURIComponent(id));
+// What needs the whole run replayed: told once it has ended, or when somebody asks to see it.
+export function accounts() {
+  if (replayed === state.last || (replayed && state.run.status === "running")) return;
+  replayed = state.last;
+  (isFile ? Promise.resolve(embedded("accounts")) : fetched("accounts")).then((found) => {
+    state.accounts = found;
+    changed();
+  }, () => { replayed = 0; });
+}
+
+let replayed = 0;
+
+async function fetched(address) {
+  const answer = await fetch(address);
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
 }

@@ -2,7 +2,7 @@
 
 export const state = {
   run: {}, agents: [], order: [], tools: [], todos: {}, conclusions: {},
-  models: [], calls: [], marks: [], events: [], seq: 0, last: 0, query: "",
+  models: [], calls: [], marks: [], events: [], seq: 0, last: 0, query: "", accounts: null,
 };
 
 const heard = new Set();
@@ -50,11 +50,10 @@ export function changed() {
   });
 }
 
-// Names of the fields of list items.
-export const M = { seq: 0, agent: 1, turn: 2, start: 3, end: 4, purpose: 5, model: 6, input: 7, read: 8, write: 9, output: 10, estimate: 11, stop: 12, cost: 13 };
-export const C = { seq: 0, agent: 1, turn: 2, start: 3, end: 4, tool: 5, chars: 6, error: 7 };
-export const K = { seq: 0, agent: 1, turn: 2, at: 3, kind: 4, tokens: 5, text: 6 };
-export const E = { seq: 0, agent: 1, turn: 2, at: 3, event: 4, text: 5 };
+// Places of the fields in list items; all begin with seq, agent, turn, start (or: when).
+export const M = { turn: 2, start: 3, end: 4, purpose: 5, model: 6, input: 7, read: 8, write: 9, output: 10, estimate: 11, stop: 12, cost: 13 };
+export const C = { turn: 2, start: 3, end: 4, tool: 5, chars: 6, error: 7 };
+export const K = { turn: 2, at: 3, kind: 4, text: 6 };
 
 export const contextOf = (model) => model[M.input] + model[M.read] + model[M.write];
 
@@ -72,6 +71,5 @@ export function statusOf(row) {
 }
 
 export function now() {
-  const items = state.events;
-  return items.length ? items[items.length - 1][E.at] : 0;
+  return state.events.at(-1)?.[3] ?? 0;
 }

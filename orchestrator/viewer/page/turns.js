@@ -1,13 +1,13 @@
 // What an agent was sent, turn by turn: by section, with what is new and where the rest went.
 
-import { bar, count, fill, gauge, h, num, said, short, textBox } from "./dom.js";
+import { bar, button, count, fill, gauge, h, num, said, short, textBox } from "./dom.js";
 import { list } from "./list.js";
 import { detailOf } from "./source.js";
 import { nameOf, state } from "./state.js";
 
 const SHADES = ["used", "input", "read", "write", "output"];
 let onlyChanges = false;
-const opened = new Set(["history"]);
+const opened = new Set(["history", "gone since the turn before"]);
 
 export function turnsView(n, wanted) {
   const pick = h("select", { "aria-label": "Agent", onchange: () => { location.hash = "#turns/" + pick.value; } });
@@ -24,15 +24,17 @@ export function turnsView(n, wanted) {
   function show(turn) {
     at = turn;
     history.replaceState(null, "", `#turns/${n}/${turn.turn}`);
-    body.replaceChildren(...told(detail, turn, () => show(turn)));
+    body.replaceChildren(...told(detail, turn, flip));
     body.scrollTop = 0;
   }
 
-  function step(by) {
-    if (detail) turns.select(turns.index() + by);
+  function flip() {
+    onlyChanges = !onlyChanges;
+    if (at) show(at);
   }
 
-  return { title: "Turns", node: [node], keys: { "[": () => step(-1), "]": () => step(1), c: () => { onlyChanges = !onlyChanges; if (at) show(at); } }, focus: () => turns.node.focus(), update() {
+  const step = (by) => turns.select(turns.index() + by);
+  return { title: "Turns", node: [node], keys: { "[": () => step(-1), "]": () => step(1), c: flip }, focus: () => turns.node.focus(), update() {
     if (pick.options.length !== state.order.length) {
       pick.replaceChildren(...state.order.filter((k) => state.agents[k]).map((k) => h("option", { value: k, selected: k === n }, "\u00a0".repeat(2 * state.agents[k].depth) + nameOf(k))));
     }
@@ -53,58 +55,50 @@ export function turnsView(n, wanted) {
   } };
 }
 
-const PROOF = { true: "Rebuilt from the journal; equal, by its hash, to what was sent.", false: "Rebuilt from the journal, and NOT equal, by its hash, to what was sent.", null: "Rebuilt from the journal; no hash of what was sent was recorded." };
-const NAMES = { system: "system prompt", memory: "memory and instructions", request: "first request", todos: "to-dos", note: "asked in this request only" };
 const tokensOf = (turn) => turn.reported ?? turn.estimate;
 
-function told(detail, turn, again) {
+function told(detail, turn, flip) {
   const weigh = (number) => Math.round(detail.blocks[number].bytes * turn.factor);
   const sizes = turn.sections.map(([name, part]) => [name, part.reduce((sum, number) => sum + weigh(number), 0)]);
   const all = sizes.reduce((sum, [, size]) => sum + size, 0);
-  const fresh = new Set(turn.new);
-  const [offload, compact, exhausted, window] = turn.lines;
+  const fresh = new Set(turn.new), section = (name, entries, mark) => sectionOf(name, entries, mark, detail.blocks, weigh);
   const parts = sizes.map(([name, size], k) => [SHADES[k % SHADES.length], size, name]);
   return [
     h("div.panel",
       h("h2", `Turn ${turn.turn}`, turn.purpose === "agent" ? "" : ` (${turn.purpose})`),
-      h("p.soft", `${turn.reported === null ? "nothing reported" : num(turn.reported) + " tokens reported"}, ${num(turn.estimate)} estimated · lines: offload ${num(offload)}, compact ${num(compact)}, exhausted ${num(exhausted)} of ${num(window)}` + (turn.attempts > 1 ? ` · sent ${turn.attempts} times` : "")),
-      h("p", { class: turn.proven === false ? "bad" : "soft" }, PROOF[turn.proven]),
+      h("p.soft", turn.told + (turn.attempts > 1 ? ` · sent ${turn.attempts} times` : "")),
+      h("p", { class: turn.proven === false ? "bad" : "soft" }, turn.proof),
       bar(parts, all, sizes.map(([name, size]) => `${name} ${num(size)}`).join(", ")),
-      h("div.tools-bar", { style: { marginTop: "8px" } },
+      h("div.bar", { style: { marginTop: "8px" } },
         h("span", `${count(turn.new.length, "part")} new, ${num(turn.left.length)} gone since the turn before`), h("span.space"),
-        h("button", { type: "button", "aria-pressed": String(onlyChanges), onclick: () => { onlyChanges = !onlyChanges; again(); } }, "Only what changed ( c )"))),
-    turn.left.length ? section("gone since the turn before", turn.left.map(([number, where]) => ["left", number, where]), detail, turn, weigh) : null,
+        button("Only what changed ( c )", flip, { "aria-pressed": String(onlyChanges) }))),
+    turn.left.length ? section("gone since the turn before", turn.left, () => "left") : null,
     ...turn.sections.map(([name, part]) => [name, onlyChanges ? part.filter((number) => fresh.has(number)) : part]).filter(([, part]) => part.length)
-      .map(([name, part]) => section(name, part.map((number) => [fresh.has(number) ? "new" : "", number, ""]), detail, turn, weigh)),
-    turn.reply.length ? section("reply", turn.reply.map((number) => ["", number, ""]), detail, turn, weigh) : null,
+      .map(([name, part]) => section(name, part.map((number) => [number, ""]), (number) => fresh.has(number) ? "new" : "")),
+    turn.reply.length ? section("reply", turn.reply.map((number) => [number, ""]), () => "") : null,
   ].filter(Boolean);
 }
 
 const PART = 200;
 
-function section(name, entries, detail, turn, weigh) {
-  const tokens = entries.reduce((sum, [, number]) => sum + weigh(number), 0);
-  const box = h("details.panel.section", { "data-section": name }, h("summary", h("h3", NAMES[name] || name), h("span.soft", `${count(entries.length, "part")} · about ${num(tokens)} tokens`)));
-  const isOpen = opened.has(name) || name.startsWith("gone");
+function sectionOf(name, entries, mark, blocks, weigh) {
+  const tokens = entries.reduce((sum, [number]) => sum + weigh(number), 0);
+  const box = h("details.panel.section", { "data-section": name }, h("summary", h("h3", name), h("span.soft", `${count(entries.length, "part")} · about ${num(tokens)} tokens`)));
   // The newest first in sight: a history's end is what a turn is about.
-  let from = Math.max(0, entries.length - PART);
-  const more = h("button", { type: "button", onclick: earlier });
+  let from = entries.length;
+  const more = button("", earlier);
 
   function earlier() {
     const before = from;
     from = Math.max(0, from - PART);
     more.after(...entries.slice(from, before).map(block));
-    label();
-  }
-
-  function label() {
     more.textContent = `Show ${Math.min(PART, from)} of ${from} earlier parts`;
     more.hidden = from === 0;
   }
 
-  function block([mark, number, where]) {
-    const it = detail.blocks[number];
-    const node = h("details", { class: "block " + mark }, h("summary", h("h3", said(it.title)), h("span.soft", where), said(it.text.slice(0, 160), "span.peek.soft"), h("span.soft.num", num(weigh(number)))));
+  function block([number, where]) {
+    const it = blocks[number];
+    const node = h("details", { class: "block " + mark(number) }, h("summary", h("h3", said(it.title)), h("span.soft", where), said(it.text.slice(0, 160), "span.peek.soft"), h("span.soft.num", num(weigh(number)))));
     node.addEventListener("toggle", () => {
       if (node.open && node.childNodes.length === 1) node.append(textBox(it.text));
     });
@@ -113,15 +107,15 @@ function section(name, entries, detail, turn, weigh) {
 
   function build() {
     if (box.childNodes.length > 1) return;
-    box.append(more, ...entries.slice(from).map(block));
-    label();
+    box.append(more);
+    earlier();
   }
 
   box.addEventListener("toggle", () => {
     box.open ? opened.add(name) : opened.delete(name);
     if (box.open) build();
   });
-  if (isOpen) {
+  if (opened.has(name)) {
     box.open = true;
     build();
   }
