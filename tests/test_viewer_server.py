@@ -232,8 +232,10 @@ def test_a_run_that_goes_on_is_told_as_it_goes(tmp_path: Path) -> None:
         assert started.wait(60)
         with viewer(workspace) as running, running.stream() as patches:
             seen = next(patches)
-            while not seen["calls"]:
+            calls = seen["calls"]
+            while not calls or seen["run"]["status"] == "reading":
                 seen = next(patches)
+                calls += seen["calls"]
             assert seen["run"]["status"] == "running"
             go_on.set()
             for patch in patches:
