@@ -9,11 +9,12 @@ import pytest
 
 from workspace import Access, Rule, ShellRefused, seconds_for
 from workspace.shell.bounds import Bounds
+from workspace.shell.cgroups import places
 from workspace.shell.environment import scrubbed
 from workspace.shell.hints import Refusals, hints
 from workspace.shell.masks import masks
-from workspace.shell.sandbox import Mount, View, arguments
-from workspace.shell.surroundings import view_of
+from workspace.shell.sandbox import Mount, View, arguments, beginning
+from workspace.shell.surroundings import counts_by_namespace, view_of
 
 CAN = Refusals(network=False, hides=True, processes=64, memory=1 << 30, scratch=1 << 20)
 
@@ -165,6 +166,55 @@ def test_too_many_names_are_refused_rather_than_left_open(
         (tree / f"free/{number}.pem").write_text("x")
     with pytest.raises(ShellRefused, match="whole folders"):
         masks(str(tree), Access(deny_read=(Rule("*.pem"),)))
+
+
+# ── control groups ──
+
+V2 = "29 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+V1 = (
+    "40 39 0:30 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+    "41 39 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    "42 39 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+)
+
+
+def test_a_group_is_made_beside_the_nearest_that_hands_its_controllers_down() -> None:
+    found = places("0::/user.slice/app.slice/x.scope\n", V2)
+    assert [place.folder for place in found] == [
+        "/sys/fs/cgroup/user.slice/app.slice/x.scope",
+        "/sys/fs/cgroup/user.slice/app.slice",
+        "/sys/fs/cgroup/user.slice",
+        "/sys/fs/cgroup",
+    ]
+    assert found[1].enabled == "/sys/fs/cgroup/user.slice/app.slice/cgroup.subtree_control"
+    assert {place.controllers for place in found} == {("pids", "memory")}
+
+
+def test_where_the_old_tree_has_the_controllers_it_bounds_processes() -> None:
+    found = places("8:pids:/a/b\n4:memory:/a\n0::/\n", V1)
+    assert [(place.folder, place.controllers) for place in found] == [
+        ("/sys/fs/cgroup/unified", ("pids", "memory")),
+        ("/sys/fs/cgroup/pids/a/b", ("pids",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("membership", "mounts"), [("", ""), ("0::/elsewhere\n", V2.replace(" / ", " /docker/x "))]
+)
+def test_a_tree_that_is_not_ours_is_left_alone(membership: str, mounts: str) -> None:
+    assert places(membership, mounts) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "counts"),
+    [("6.1.0-18-amd64", True), ("5.14.0-427.el9", True), ("5.10.0-28", False), ("4.18.0", False)],
+)
+def test_the_users_limit_is_used_only_where_it_counts_the_sandbox_alone(
+    release: str, counts: bool
+) -> None:
+    assert counts_by_namespace(release) == counts
+    assert any("ulimit -u" in word for word in beginning("sh", "true", 9, 1 << 20))
+    assert not any("ulimit -u" in word for word in beginning("sh", "true", None, 1 << 20))
 
 
 # ── hints ──

@@ -18,6 +18,7 @@ import pytest
 
 from tests.shells import OWN, SECRET, SIBLING, Ground, ground, needs_sandbox
 from workspace import Access, Bounds, Rule
+from workspace.shell import cgroups, watch
 
 pytestmark = [pytest.mark.anyio, needs_sandbox]
 
@@ -277,17 +278,56 @@ async def test_the_network_is_off_unless_it_is_allowed(place: Ground, server: in
 # ── bounds ──
 
 
-async def test_processes_are_bounded(place: Ground) -> None:
+def without_groups(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("workspace.shell.cgroups.make", lambda *_: None)
+
+
+needs_groups = pytest.mark.skipif(
+    (_trial := cgroups.make(Bounds(), 1 << 30)) is None,
+    reason="no control group can be made here",
+)
+if _trial is not None:
+    _trial.remove()
+
+
+@pytest.mark.parametrize("by_group", [pytest.param(True, marks=needs_groups), pytest.param(False)])
+async def test_processes_are_bounded(
+    place: Ground, by_group: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a control group; without one by the user's limit, and for root by looking."""
+    if not by_group:
+        without_groups(monkeypatch)
     # Not bash: it waits long before it gives up starting a process.
     start = "sh -c 'for i in $(seq 300); do sleep 20 & done; sleep 20'"
     counted = "for i in $(seq 300); do sleep 60 & done; jobs -r | wc -l; kill $(jobs -p)"
     async with place.shell(bounds=Bounds(processes=60)) as shell:
         ran = await shell.run(start, 30)
         text = await shell.text(ran.output)
-    # The kernel refuses to start more, or the command is ended.
-    assert "fork" in text or ran.why == "processes"
+    is_watched = not by_group and os.geteuid() == 0 and not place.become
+    assert ran.why == ("processes" if is_watched else None)
+    assert is_watched or "fork" in text
     assert ran.seconds < 20
     assert "300" in place.plainly(counted)
+
+
+def groups_left() -> list[Path]:
+    places = (Path(place.folder) for place in cgroups._places_here())
+    return [left for place in places for left in place.glob(f"outrider-{os.getpid()}-*")]
+
+
+@needs_groups
+async def test_a_fork_bomb_does_not_grow_beyond_its_group_and_is_ended(place: Ground) -> None:
+    bomb = "bomb() { bomb | bomb & }; bomb; sleep 60"
+    most = 0
+    async with place.shell(bounds=Bounds(processes=60)) as shell:
+        job = await shell.start(bomb, 2)
+        with anyio.fail_after(60):
+            while not job.done.is_set():
+                most = max(most, watch.use_of(os.getpid()).processes)
+                await anyio.sleep(0.05)
+    assert 1 < most <= 70
+    assert watch.use_of(os.getpid()).processes == 1
+    assert groups_left() == []
 
 
 async def test_a_single_process_cannot_have_more_memory_than_the_bound(place: Ground) -> None:

@@ -19,7 +19,7 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from workspace.shell import watch
+from workspace.shell import cgroups, watch
 from workspace.shell.bounds import Bounds
 from workspace.shell.output import Sink
 from workspace.shell.probe import PROGRAM
@@ -60,7 +60,7 @@ async def carry_out(
     """
     process = _Process(plan)
     try:
-        await process.begin()
+        await process.begin(bounds, memory)
         return await _see_through(process, sink, seconds, bounds, memory)
     finally:
         with anyio.CancelScope(shield=True):
@@ -86,6 +86,8 @@ async def _see_through(
         if limit.cancelled_caught:
             reasons.append("timeout")
         group.cancel_scope.cancel()
+    if process.group is not None and process.group.ran_out_of_memory:
+        reasons.append("memory")
     await process.end()
     return Ending(process.code, time.monotonic() - started, reasons[0] if reasons else None)
 
@@ -125,6 +127,7 @@ class _Process:
         self._closing: list[int] = []
         self._first: int | None = None  # the sandbox's first process, to wait for
         self._told = self._go = -1
+        self.group: cgroups.Group | None = None
         try:
             self._start(plan)
         finally:
@@ -162,8 +165,8 @@ class _Process:
             raise
         os.set_blocking(self.output, False)
 
-    async def begin(self) -> None:
-        """Let the command go, once what ends it is at hand."""
+    async def begin(self, bounds: Bounds, memory: int) -> None:
+        """Let the command go, once what bounds and ends it is at hand."""
         if not self._has_sandbox:
             return
         said = b""
@@ -180,6 +183,10 @@ class _Process:
                 self._first, self.root = descriptor, first
             elif descriptor is not None:  # it ended at once, and its number is another's by now
                 os.close(descriptor)
+        if self._first is not None:
+            self.group = await anyio.to_thread.run_sync(cgroups.make, bounds, memory)
+        if self.group is not None:
+            self.group.take_in(self.root)
         with suppress(BrokenPipeError):
             os.write(self._go, b"\n")
 
@@ -212,6 +219,9 @@ class _Process:
         if self._first is not None:
             with anyio.move_on_after(_END_SECONDS):
                 await anyio.wait_readable(self._first)
+        if self.group is not None:
+            await anyio.to_thread.run_sync(self.group.remove)
+            self.group = None
 
     def drain(self, sink: Sink) -> None:
         """Take what was printed and not yet read, and let go of everything."""

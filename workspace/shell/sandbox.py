@@ -18,8 +18,7 @@ _SHM_BYTES = 64 * 1024 * 1024
 # machine runs out of memory.
 _BEGINNING = """\
 ulimit -c 0
-ulimit -u {processes} 2>/dev/null
-ulimit -d {kibibytes} 2>/dev/null
+{processes}ulimit -d {kibibytes} 2>/dev/null
 echo 1000 2>/dev/null >/proc/self/oom_score_adj
 exec {shell} -c "$1"
 """
@@ -75,9 +74,11 @@ def arguments(view: View, bounds: Bounds) -> list[str]:
     ]
 
 
-def beginning(shell: str, command: str, processes: int, memory: int) -> list[str]:
-    """The program that sets the limits of a command, and then is the command."""
-    script = _BEGINNING.format(processes=processes, kibibytes=memory // 1024, shell=shell)
+def beginning(shell: str, command: str, processes: int | None, memory: int) -> list[str]:
+    """The program that sets the limits of a command, and then is the command. `processes`: `None`
+    where the kernel would count those outside the sandbox too."""
+    limit = "" if processes is None else f"ulimit -u {processes} 2>/dev/null\n"
+    script = _BEGINNING.format(processes=limit, kibibytes=memory // 1024, shell=shell)
     return [shell, "-c", script, "bash", command]
 
 

@@ -194,7 +194,12 @@ class Shell:
         )
         bounds = self._bounds
         plan = Plan(
-            beginning(shell, command, bounds.processes, self._memory),
+            beginning(
+                shell,
+                command,
+                bounds.processes if surroundings.counts_by_namespace() else None,
+                self._memory,
+            ),
             str(self._root),
             view.environment,
             arguments(view, bounds),

@@ -1,6 +1,7 @@
 """What is there on this machine for a sandbox to show: system folders, programs, a shell."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -67,6 +68,13 @@ def shell_program() -> str:
     if found is None:
         raise ShellRefused("there is no shell here: install bash")
     return found
+
+
+def counts_by_namespace(release: str | None = None) -> bool:
+    """Whether `RLIMIT_NPROC` counts the processes of a sandbox alone: from Linux 5.14 on. Before, all
+    that the user has anywhere count, and a desktop has more than a command may."""
+    numbers = re.match(r"(\d+)\.(\d+)", release or os.uname().release)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 14)
 
 
 def _check(root: str, home: str) -> None:
