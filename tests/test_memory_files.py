@@ -11,6 +11,8 @@ from datetime import date
 from pathlib import Path
 
 import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import pytest
 import sniffio
 from hypothesis import given, settings
@@ -33,6 +35,7 @@ def tools_of(
     refuse: Callable[[str], str | None] | None = None,
 ) -> MemoryTools:
     async def note(action: str, entry: MemoryEntry) -> None:
+        await anyio.sleep(0)  # as a journal, which can be interrupted
         if written is not None:
             written.append((action, entry.text))
 
@@ -192,6 +195,36 @@ async def test_m1_every_answer_says_that_the_next_session_begins_with_the_change
         ("update", "Bob knows the release"),
         ("forget", "Bob knows the release"),
     ]
+
+
+@pytest.mark.anyio
+async def test_a_change_that_is_made_is_told_also_if_the_agent_is_cancelled_meanwhile(
+    tmp_path: Path,
+) -> None:
+    begun, go_on = anyio.Event(), threading.Event()
+
+    class Slow(Memory):
+        def add(self, text: str, today: date) -> tuple[MemoryEntry, bool]:
+            anyio.from_thread.run_sync(begun.set)
+            go_on.wait()
+            return super().add(text, today)
+
+    written: Written = []
+    answers: list[str] = []
+
+    async def remember() -> None:
+        answers.append(await tools_of(Slow(tmp_path), written).remember("kept"))
+        await anyio.lowlevel.checkpoint()
+        answers.append("went on")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(remember)
+        await begun.wait()
+        group.cancel_scope.cancel()
+        go_on.set()
+    assert [entry.text for entry in Memory(tmp_path).entries()] == ["kept"]
+    assert written == [("add", "kept")]
+    assert "went on" not in answers
 
 
 @pytest.mark.anyio

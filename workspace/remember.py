@@ -2,8 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import date
+from functools import partial
 from typing import Literal
 
+from anyio import CancelScope
 from anyio.to_thread import run_sync
 
 from workspace.entries import MemoryEntry
@@ -15,6 +17,8 @@ MEMORY_TOOLS = ("remember", "update_memory", "forget")
 """Names of the tools that write to the memory."""
 Action = Literal["add", "update", "forget"]
 
+# A change that is made is told, also if the agent is cancelled meanwhile; both take a moment only.
+_untorn = partial(CancelScope, shield=True)
 _LATER = (
     "What you were shown of the memory stays as it is; the next session begins with the change."
 )
@@ -46,25 +50,27 @@ class MemoryTools:
     async def remember(self, text: str) -> str:
         """Keep a fact for later sessions."""
         self._check(text)
-        entry, is_new = await run_sync(self._memory.add, text, self._today())
+        with _untorn():
+            entry, is_new = await run_sync(self._memory.add, text, self._today())
+            if is_new:
+                await self._written("add", entry)
         if not is_new:
-            return (
-                f"It is in {self._memory.path} already, as entry {entry.id}; nothing was changed."
-            )
-        await self._written("add", entry)
+            return f"{self._memory.path} has it already, as entry {entry.id}; nothing was changed."
         return f"Kept as entry {entry.id} in {self._memory.path}. {_LATER}{await self._room()}"
 
     async def update_memory(self, entry: str, text: str) -> str:
         """Replace a remembered entry, by id or text."""
         self._check(text)
-        changed = await run_sync(self._memory.update, entry, text, self._today())
-        await self._written("update", changed)
+        with _untorn():
+            changed = await run_sync(self._memory.update, entry, text, self._today())
+            await self._written("update", changed)
         return f"Changed entry {changed.id} in {self._memory.path}. {_LATER}{await self._room()}"
 
     async def forget(self, entry: str) -> str:
         """Delete a remembered entry."""
-        gone = await run_sync(self._memory.forget, entry)
-        await self._written("forget", gone)
+        with _untorn():
+            gone = await run_sync(self._memory.forget, entry)
+            await self._written("forget", gone)
         return f"Deleted entry {gone.id} from {self._memory.path}. {_LATER}"
 
     def _check(self, text: str) -> None:
