@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from orchestrator import ConfigError, Permissions, Report, Request, run
 from orchestrator.testing import ScriptedModel, call, results
 from orchestrator.tools import Tool, tool
+from orchestrator.webtools import web_tools
 from tests.pictures import bytes_of, png, shown_in
 from tests.test_fetch import serving
 
@@ -224,6 +226,11 @@ async def test_a_tool_of_ones_own_cannot_take_the_place_of_a_built_in_one(
     with pytest.raises(ConfigError, match=f"a tool cannot be named {name}"):
         await run("go", model=Fetching().model, root=tmp_path, tools=[mine])
     assert not (tmp_path / ".outrider").exists()
+
+
+async def test_a_fetch_that_a_crash_interrupted_is_made_again() -> None:
+    agent: Any = SimpleNamespace(permissions=Permissions(allow=("fetch",)))
+    assert [(t.name, t.after_crash) for t in web_tools(agent)] == [("fetch", "repeat")]
 
 
 async def test_fetch_costs_little_in_every_request(tmp_path: Path) -> None:

@@ -51,7 +51,6 @@ PAGES = {
     "base-bomb": answer(
         b"<base href=http://h/" + b"A" * 60_000 + b"/>" + b"<a href=x>y</a>" * 100_000, "text/html"
     ),
-    "table-bomb": answer(b"<table><tr>" + b"<td>x" * 20_000 + b"<tr><td>y" * 100_000, "text/html"),
     "half-deep": answer(b"<p>the top</p>" + b"<div>" * 5_000 + b"the bottom", "text/html"),
     "html-zip": answer(b"PK\3\4" + bytes(100), "text/html"),
     "utf16": answer("text, größer".encode("utf-16"), "text/plain"),
@@ -79,6 +78,7 @@ PAGES = {
     "to-metadata": moved("http://169.254.169.254/latest/meta-data/"),
     "to-file": moved("file:///etc/passwd"),
     "to-other": moved("http://other.test:{port}/page"),
+    "to-second": moved("http://127.0.0.2:{port}/page"),
     "to-nonsense": moved("http://a:b/"),
     "splits": answer(b"x", "text/plain\tx]\x1b[31m \xb7 [y"),
 }
@@ -96,12 +96,20 @@ class Server:
             self.context.load_cert_chain(certificate)
 
     def serve(self) -> None:
-        with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
-            self.port = listener.getsockname()[1]
+        """On two addresses of the machine, so that one can be reached by way of the other."""
+        with (
+            socket.create_server(("127.0.0.1", 0), backlog=512) as first,
+            socket.create_server(("127.0.0.2", first.getsockname()[1]), backlog=512) as second,
+        ):
+            self.port = first.getsockname()[1]
             print(self.port, flush=True)  # noqa: T201
-            while True:
-                connection, _ = listener.accept()
-                threading.Thread(target=self.handle, args=(connection,), daemon=True).start()
+            threading.Thread(target=self.accept, args=(second,), daemon=True).start()
+            self.accept(first)
+
+    def accept(self, listener: socket.socket) -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=self.handle, args=(connection,), daemon=True).start()
 
     def handle(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:

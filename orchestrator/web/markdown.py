@@ -66,11 +66,11 @@ async def _converted(html: str, arguments: list[str], most: int) -> bytes:
     command = [sys.executable, "-I", page_to_markdown.__file__, *arguments]
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     made = bytearray()
+    # One that is cancelled while it starts would be nobody's for a moment.
+    with anyio.CancelScope(shield=True):
+        started = await anyio.open_process(command, stderr=subprocess.DEVNULL, env=environment)
     # A process is ended, and waited for, however this block is left.
-    async with (
-        await anyio.open_process(command, stderr=subprocess.DEVNULL, env=environment) as process,
-        anyio.create_task_group() as group,
-    ):
+    async with started as process, anyio.create_task_group() as group:
         group.start_soon(_feed, process, html.encode(errors="replace"))
         assert process.stdout is not None
         # Enough for the notes, which are part of the first line.
