@@ -15,7 +15,15 @@ from orchestrator.errors import ConfigError
 from orchestrator.permissions.decision import Decision
 from orchestrator.permissions.protected import BY_NAME, protecting
 from orchestrator.permissions.rules import Rule, naming, rule
-from orchestrator.permissions.subjects import READERS, WRITERS, Path, Roots, Subject, subjects_of
+from orchestrator.permissions.subjects import (
+    READERS,
+    WRITERS,
+    Host,
+    Path,
+    Roots,
+    Subject,
+    subjects_of,
+)
 from workspace import Denied, Parts, Refused, Use, is_private, parse
 
 OPTIONAL = ("bash", "fetch", "web_search")
@@ -204,6 +212,8 @@ class Permissions:
     def _permitting(self, tool: str, subject: Subject | None) -> str | None:
         """The allow rule with which this would pass, if one can be written."""
         text = (naming(tool, subject) if subject else None) or _kind(tool)
+        if isinstance(subject, Path | Host):
+            return text  # each has a rule of its own, so it need not be read again
         added = rule(text)
         if subject is not None and added.names(tool, subject):
             return text

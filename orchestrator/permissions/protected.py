@@ -52,9 +52,18 @@ def _speaks_of(rule: Rule, tool: str, subject: Path, more: tuple[Parts, ...]) ->
 
 
 def _covering(parts: Parts, more: tuple[Parts, ...]) -> str | None:
-    return next((rule.pattern for rule in _rules(more) if rule.matches(parts)), None)
+    # A shell asks for every path of a workspace: most are told apart by their names alone.
+    folded = tuple(name.casefold() for name in parts)
+    if not _NAMES.isdisjoint(folded):
+        return next((rule.pattern for rule in _RULES if rule.matches(parts)), None)
+    return path_pattern(parts) if folded in _folded(more) else None
 
 
 @lru_cache(maxsize=64)
-def _rules(more: tuple[Parts, ...]) -> tuple[PathRule, ...]:
-    return tuple(map(PathRule, (*PROTECTED, *map(path_pattern, more))))
+def _folded(paths: tuple[Parts, ...]) -> frozenset[Parts]:
+    return frozenset(tuple(name.casefold() for name in parts) for parts in paths)
+
+
+_RULES = tuple(map(PathRule, PROTECTED))
+# One of them is in every path that a built-in rule covers.
+_NAMES = frozenset(pattern.removeprefix("**/").split("/")[0] for pattern in PROTECTED)
