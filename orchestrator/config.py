@@ -7,7 +7,8 @@
 A setting has one name everywhere: the option without its dashes (``--max-turns``), with underscores
 in files (``max_turns``), in capitals in the environment (``OUTRIDER_MAX_TURNS``). Some of them add up
 over all places instead: the rules of ``allow``, ``ask`` and ``deny``, and the tables of model names and prices.
-``ask`` is a list of rules; a yes or no there says, as the option does, whether a person may be asked.
+To them come the rules to ask and to deny of ``.claude/settings.json``, never those to allow. ``ask`` is
+a list of rules; a yes or no there says, as the option does, whether a person may be asked.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pydantic_settings import (
 from orchestrator.budget import Limits
 from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
-from orchestrator.permissions import Permissions
+from orchestrator.permissions import CLAUDE_FILES, OPTIONAL, Permissions, restrictions_in, rule
 from orchestrator.prices import Rates
 
 PROJECT_FILE = ".outrider/config.toml"
@@ -255,14 +256,21 @@ def load_settings(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for place in places:
-        for key, value in place.checked().items():
-            origin = place.origin(key)
-            if key not in values:
-                values[key], origins[key] = value, origin
-            elif key in _ADDED:
-                values[key] = _both(values[key], value)
-                origins[key] += f", {origin}"
+        _add(values, origins, place)
+    own = Permissions(values.get("allow", ()), values.get("ask", ()))
+    for name in CLAUDE_FILES:
+        _add(values, origins, _restrictions(root / name, name, own))
     return Configured(Settings(**values), origins)
+
+
+def _add(values: dict[str, Any], origins: dict[str, str], place: _Place) -> None:
+    for key, value in place.checked().items():
+        origin = place.origin(key)
+        if key not in values:
+            values[key], origins[key] = value, origin
+        elif key in _ADDED:
+            values[key] = _both(values[key], value)
+            origins[key] += f", {origin}"
 
 
 def user_config() -> Path:
@@ -335,6 +343,19 @@ def _check_starts_nothing(values: Mapping[str, Any], where: Callable[[str], str]
                 f"{where('allow')}: {text!r} is not taken from a project's file, since it would start "
                 "programs: write it in your own configuration, or give --allow"
             )
+
+
+def _restrictions(path: Path, shown: str, own: Permissions) -> _Place:
+    """What the settings of another program take away; what they allow counts for nothing. An ask rule
+    enables a tool that is optional, so one about a tool that is not there is passed over."""
+    try:
+        found = restrictions_in(_text(path, shown))
+    except ValueError as error:
+        raise ConfigError(f"{shown}: {error}") from None
+    absent = [tool for tool in OPTIONAL if not own.enables(tool)]
+    ask = tuple(t for t in found["ask"] if not any(map(rule(t).concerns, absent)))
+    values = {k: rules for k, rules in {**found, "ask": ask}.items() if rules}
+    return _Place(values, lambda key: f"{shown}: permissions.{key}", lambda key: shown)
 
 
 def _text(path: Path, shown: str) -> str:

@@ -207,3 +207,52 @@ def test_ask_is_rules_or_a_yes_or_no_whether_a_person_may_be_asked(
     assert load_settings(root).settings.ask == ("bash(rm:*)", "task")
     write_project(root, "ask = false\n")
     assert load_settings(root).settings.asking is False
+
+
+def write_claude(root: Path, text: str, name: str = "settings.json") -> None:
+    (root / ".claude").mkdir(exist_ok=True)
+    (root / ".claude" / name).write_text(text)
+
+
+def test_claude_codes_settings_take_away_and_never_give(root: Path) -> None:
+    """P6: their rules to deny and to ask hold here too; what they allow, and their modes, do not."""
+    rules = """{"permissions": {
+        "allow": ["Bash(*)", "WebFetch", "Write(.claude/agents/**)"],
+        "ask": ["Bash(git push:*)", "WebFetch(domain:x.org)", "Edit(docs/**)"],
+        "deny": ["Read(./.env)", "Read(~/.ssh/**)", "Bash(curl:*)", "Bash(a $(b))", "SlashCommand(x)"],
+        "defaultMode": "bypassPermissions"}, "model": "opus", "env": {"A": "b"}}"""
+    write_claude(root, rules)
+    write_claude(root, '{"permissions": {"deny": ["task"]}}', "settings.local.json")
+    configured = load_settings(root, {"allow": ["bash(git:*)"], "deny": ["glob"]})
+    permissions = configured.settings.permissions()
+    assert permissions.allow == ("bash(git:*)",)
+    # Nothing is asked about a tool that is not there: the rule alone would enable it.
+    assert permissions.ask == ("Bash(git push:*)", "Edit(docs/**)")
+    assert not permissions.enables("fetch")
+    # A pattern that cannot be read takes the whole tool; what lies outside is out of reach anyway.
+    deny = ("glob", "Read(./.env)", "Bash(curl:*)", "Bash", "SlashCommand", "task")
+    assert permissions.deny == deny
+    assert configured.settings.model is None
+    origin = "option, .claude/settings.json, .claude/settings.local.json"
+    assert configured.origin("deny") == origin
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "7",
+        '{"permissions": {"ask": ["a b"]}}',
+        '{"permissions": 7}',
+        '{"permissions": {"deny": "Bash"}}',
+        "\xff",
+    ],
+)
+def test_claude_codes_settings_that_cannot_be_read_are_an_error_and_not_passed_over(
+    root: Path, text: str
+) -> None:
+    """P6: they may be there to protect something."""
+    write_claude(root, "")
+    (root / ".claude/settings.json").write_bytes(text.encode("latin-1"))
+    assert refusal(root).startswith(".claude/settings.json: ")

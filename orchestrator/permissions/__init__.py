@@ -7,9 +7,11 @@ asks before every call, and again for each path that a file tool meets on its wa
 from orchestrator.permissions.asking import Answer, Ask, AskedFor, Asking, refusal
 from orchestrator.permissions.deciding import OPTIONAL, Permissions, can_bind
 from orchestrator.permissions.decision import Decision, Verdict
+from orchestrator.permissions.elsewhere import CLAUDE_FILES, restrictions_in
 from orchestrator.permissions.rules import Rule, rule
 
 __all__ = [
+    "CLAUDE_FILES",
     "OPTIONAL",
     "Answer",
     "Ask",
@@ -21,5 +23,6 @@ __all__ = [
     "Verdict",
     "can_bind",
     "refusal",
+    "restrictions_in",
     "rule",
 ]
