@@ -35,7 +35,7 @@ def tools_of(
     refuse: Callable[[str], str | None] | None = None,
 ) -> MemoryTools:
     async def note(action: str, entry: MemoryEntry) -> None:
-        await anyio.sleep(0)  # as a journal, which can be interrupted
+        await anyio.lowlevel.checkpoint()  # as a journal, which can be interrupted
         if written is not None:
             written.append((action, entry.text))
 
