@@ -2,16 +2,14 @@
 
 The journal is the truth; the log is a reading of it that `grep` and `jq` understand (fields:
 ``docs/log.md``, schema: ``docs/log.schema.json``). Lines are made in one pure function, and that is
-also the one place where secrets are taken out, with or without content.
+also where secrets are taken out (`orchestrator.redaction`), with or without content.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TextIO, get_args
@@ -19,8 +17,8 @@ from typing import Any, BinaryIO, Self, TextIO, get_args
 from orchestrator.errors import JournalError
 from orchestrator.events import SCHEMA, AgentStarted, Event, Fact, Record
 from orchestrator.ledger import Usage
+from orchestrator.redaction import Redact, redact_shapes, redactor, without_secrets
 
-Redact = Callable[[str], str]
 # An agent's parent and type, by its id.
 Parents = Mapping[str, tuple[str | None, str]]
 
@@ -58,7 +56,7 @@ def log_line(
     usage = getattr(fact, "usage", None)
     if isinstance(usage, Usage):
         line["usage"] = usage.as_json()
-    return {name: without_secrets(value, redact or _redact_shapes) for name, value in line.items()}
+    return {name: without_secrets(value, redact or redact_shapes) for name, value in line.items()}
 
 
 def log_lines(
@@ -185,116 +183,6 @@ def _whole_lines(file: BinaryIO) -> tuple[int, bytes]:
         if line.endswith(b"}\n"):
             end, last = end + len(line), line
     return end, last
-
-
-# ── secrets ──
-
-MARK = "[redacted]"
-_SECRET_NAME = (
-    r"(?:password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|private[_-]?key"
-    r"|auth[_-]?token|access[_-]?token|refresh[_-]?token|credentials?)"
-)
-# Shapes that are secret wherever they stand, each with words of which one must occur: looking for a
-# word is a hundred times quicker than trying a pattern at every place. A pattern's group 1 is kept.
-# Shapes begin only where a word does (`_EDGE`): otherwise a long text of beginnings would be read
-# over and over.
-_EDGE = r"(?<![\w-])"
-_SHAPES = (
-    ("private", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-    ("sk- sk_ pk- pk_ rk- rk_", rf"{_EDGE}(?:sk|pk|rk)[-_][\w-]{{16,}}"),
-    ("ghp_ gho_ ghu_ ghs_ ghr_ github_", rf"{_EDGE}(?:gh[pousr]|github_pat)_\w{{20,}}"),
-    ("glpat- pypi- xox", rf"{_EDGE}(?:glpat|pypi|xox[abeoprs])-[\w-]{{10,}}"),
-    ("hf_ npm_", rf"{_EDGE}(?:hf|npm)_\w{{20,}}"),
-    ("aiza", rf"{_EDGE}AIza[\w-]{{30,}}"),
-    ("akia asia agpa aroa", rf"{_EDGE}(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{{16}}\b"),
-    ("eyj", rf"{_EDGE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}\.[\w-]*"),
-    # "Bearer" is also a word: what follows it must look random.
-    ("bearer", r"\b(bearer\s+)(?=\S*\d)[\w.~+/=-]{16,}"),
-    (
-        "authorization",
-        r"\b((?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:\w+\s+)?)[^\s\"'\\,]+",
-    ),
-    ("cookie", r"\b((?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+"),
-    ("://", r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
-    ("token= key= sig= signature=", r"([?&](?:token|key|sig|signature)=)[^\s&\"'\\]+"),
-    (
-        "pass secret key token credential",
-        rf"({_SECRET_NAME}\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"'\\,;&]+",
-    ),
-)
-_PATTERNS = tuple(
-    (words.split(), re.compile(shape, re.IGNORECASE | re.DOTALL)) for words, shape in _SHAPES
-)
-_WORDS = tuple(word for words, _ in _PATTERNS for word in words)
-# A JSON field, or an environment variable, whose value is secret whatever its shape.
-_FIELD = re.compile(rf"(?:.*[_-])?(?:{_SECRET_NAME}|token|cookie|authorization)", re.IGNORECASE)
-_VARIABLE = re.compile(
-    r"(?:.*_)?(?:\w*KEY|\w*TOKEN|\w*SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|COOKIES?|PAT)"
-    r"(?:_.*)?",
-    re.IGNORECASE,
-)
-# Shorter values ("1", "true") are no secrets, and would blot out ordinary text.
-_SHORTEST = 6
-# Texts of at most so many characters are remembered.
-_SHORT = 64
-
-
-def redactor(environ: Mapping[str, str]) -> Redact:
-    """A function that takes secrets out of a text: known shapes, and the values of those variables
-    in ``environ`` whose names say that they are secret."""
-    values = {
-        form
-        for name, value in environ.items()
-        if len(value) >= _SHORTEST and _VARIABLE.fullmatch(name)
-        for form in (value, json.dumps(value)[1:-1])
-    }
-    if not values:
-        return _remembering(_redact_shapes)
-    # Longest first: one value may begin with another.
-    known = re.compile("|".join(map(re.escape, sorted(values, key=len, reverse=True))))
-    return _remembering(lambda text: _redact_shapes(known.sub(MARK, text)))
-
-
-def _remembering(redact: Redact) -> Redact:
-    """Names, ids and kinds are short and come again with every line."""
-    short = lru_cache(maxsize=2_048)(redact)
-    return lambda text: short(text) if len(text) <= _SHORT else redact(text)
-
-
-def _redact_shapes(text: str) -> str:
-    lowered = text.lower()
-    if not any(map(lowered.__contains__, _WORDS)):
-        return text
-    for words, pattern in _PATTERNS:
-        if any(word in lowered for word in words):
-            text = pattern.sub(_kept, text)
-    return text
-
-
-def _kept(found: re.Match[str]) -> str:
-    return (found[found.lastindex] if found.lastindex else "") + MARK
-
-
-def without_secrets(value: Any, redact: Redact) -> Any:
-    """JSON with every text redacted; a text under a field whose name is secret goes whole."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): _field(str(key), part, redact) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_secrets(part, redact) for part in value]
-    return value
-
-
-@lru_cache(maxsize=1_024)
-def _is_secret(name: str) -> bool:
-    return _FIELD.fullmatch(name) is not None
-
-
-def _field(name: str, value: Any, redact: Redact) -> Any:
-    if isinstance(value, str) and _is_secret(name):
-        return MARK
-    return without_secrets(value, redact)
 
 
 # ── the schema of a line ──

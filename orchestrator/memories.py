@@ -10,7 +10,7 @@ from typing import Literal
 
 from orchestrator.agent import Agent
 from orchestrator.events import MemoryWritten
-from orchestrator.logs import redactor
+from orchestrator.redaction import redactor
 from orchestrator.tools import Tool, tool_of
 from subagents import Definition
 from workspace import MEMORY_TOOLS, Memory, MemoryEntry, MemoryTools, WorkspaceError

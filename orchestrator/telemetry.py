@@ -21,8 +21,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from orchestrator import events as ev
 from orchestrator.ledger import Usage
-from orchestrator.logs import redactor
 from orchestrator.model import TRACED, Model, ModelFacts, Reply, Request
+from orchestrator.redaction import redactor
 
 _SCOPE = "outrider"
 # The boundaries that the conventions ask for.

@@ -37,9 +37,9 @@ from orchestrator.logs import (
     event_types,
     log_line,
     log_schema,
-    redactor,
     timestamp,
 )
+from orchestrator.redaction import redactor
 
 DOCS = Path(__file__).parent.parent / "docs"
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

@@ -14,8 +14,8 @@ from orchestrator import events as ev
 from orchestrator.events import Event, Record
 from orchestrator.journal import read_records
 from orchestrator.ledger import Usage
-from orchestrator.logs import redactor
 from orchestrator.readings import summarise
+from orchestrator.redaction import redactor
 from orchestrator.rundir import RunDir
 from orchestrator.viewer import Story, cleaner
 from orchestrator.viewer.shown import visible

@@ -14,7 +14,8 @@ from typing import Any
 from orchestrator.audit.finding import Check
 from orchestrator.events import AgentStarted, Fact
 from orchestrator.journal import Whole
-from orchestrator.logs import HEADER, MARK, log_line
+from orchestrator.logs import HEADER, log_line
+from orchestrator.redaction import MARK
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,15 +33,15 @@ def audit(run: opt.Run, root: opt.Root = Path(), as_json: opt.Json = False) -> N
       outrider audit latest --json | jq .first
     """
     from orchestrator.audit import audit as audited
-    from orchestrator.cli.output import print_json
+    from orchestrator.cli.output import clean, print_json
     from orchestrator.cli.terminal import print_lines
     from orchestrator.rundir import find_run
 
     done = audited(find_run(root, run))
     if as_json:
-        print_json(done.as_json())
+        print_json(clean(done.as_json()))
     else:
-        print_lines(described(done))
+        print_lines(clean(described(done)))
     if done.first is not None:
         exits.say(f"audit of {done.run_id}: first broken place: {done.first}")
         raise typer.Exit(exits.FAILED)

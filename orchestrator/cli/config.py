@@ -53,7 +53,7 @@ def show(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
 
 def _safe(value: Any) -> Any:
     """The value without secrets: a base URL may hold a password."""
-    from orchestrator.logs import redactor
+    from orchestrator.redaction import redactor
 
     redact = redactor(os.environ)
     if isinstance(value, str):

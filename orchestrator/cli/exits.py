@@ -24,11 +24,12 @@ UsageError = typer.BadParameter.__mro__[1]
 
 
 def say(text: str) -> None:
-    """A line on stderr."""
+    """A line on stderr, without secrets: a provider's or a tool's error may repeat one."""
     from orchestrator.progress import inert
+    from orchestrator.redaction import redactor
 
     # Not typer.echo, which would write past a live display into the stream behind it.
-    sys.stderr.write(f"outrider: {inert(text)}\n")
+    sys.stderr.write(f"outrider: {redactor(os.environ)(inert(text))}\n")
 
 
 def code_of(status: str, reason: str | None) -> int:

@@ -24,6 +24,18 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
 
 
+def clean(value: Any) -> Any:
+    """A JSON value without secrets: names in it come from models, files and tools."""
+    from orchestrator.redaction import redactor, without_secrets
+
+    return without_secrets(value, redactor(os.environ))
+
+
+def without_secrets_but_result(report: Report) -> dict[str, Any]:
+    """The result as JSON; its conclusion is what was asked for, and stays as it is."""
+    return {**clean(report.as_json()), "conclusion": report.conclusion}
+
+
 def print_text(text: str) -> None:
     """A text that a model wrote: as it is for programs, inert for a terminal."""
     from orchestrator.progress import inert
@@ -42,7 +54,7 @@ class Stream:
     def __init__(
         self, stream: TextIO, run_id: str, *, with_content: bool, gone: Callable[[], None]
     ) -> None:
-        from orchestrator.logs import redactor
+        from orchestrator.redaction import redactor
 
         self._stream = stream
         self._run_id = run_id
@@ -69,13 +81,13 @@ class Stream:
             self._gone()
 
     def end(self, report: Report) -> None:
-        self.write(f"{_compact(report.as_json())}\n")
+        self.write(f"{_compact(without_secrets_but_result(report))}\n")
 
 
 def print_report(report: Report, output_format: str) -> None:
     """The result of a run on stdout, as text or JSON."""
     if output_format == "json":
-        print_json(report.as_json())
+        print_json(without_secrets_but_result(report))
     elif output_format == "text":
         print_text(report.conclusion)
 

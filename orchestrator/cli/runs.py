@@ -34,13 +34,13 @@ def runs(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
       outrider runs
       outrider runs --json | jq -r '.[0].run_id'
     """
-    from orchestrator.cli.output import print_json
+    from orchestrator.cli.output import clean, print_json
     from orchestrator.cli.terminal import print_lines, width
     from orchestrator.rundir import list_runs
 
     found = [(run, *_read(run)) for run in list_runs(root)]
     if as_json:
-        print_json([_as_json(run, summary, status) for run, summary, status in found])
+        print_json(clean([_as_json(*each) for each in found]))
     elif not found:
         typer.echo(f"No run is recorded in {root.absolute()}.")
     else:
@@ -76,6 +76,7 @@ def _read(run: RunDir) -> tuple[RunSummary, str]:
 def _row(run: RunDir, found: RunSummary, status: str) -> list[str]:
     from datetime import datetime
 
+    from orchestrator.cli.output import clean
     from orchestrator.progress import one_line
 
     began = found.started
@@ -87,7 +88,7 @@ def _row(run: RunDir, found: RunSummary, status: str) -> list[str]:
         str(len(found.agents)),
         number(found.usage.total_tokens),
         cost(found.cost_usd),
-        one_line(found.task, 200),
+        one_line(clean(found.task), 200),
     ]
 
 

@@ -129,23 +129,22 @@ def _read(root: Path, run: str, by: str) -> Found:
 
 
 def _print_json(found: Found) -> None:
-    from orchestrator.cli.output import print_json
+    from orchestrator.cli.output import clean, print_json
     from orchestrator.events import SCHEMA
 
     run = found.run
-    print_json(
-        {
-            "schema": SCHEMA,
-            "run_id": run.run_id,
-            "status": run.status,
-            "by": found.by,
-            "usage": run.usage.as_json(),
-            "cost_usd": run.cost_usd,
-            "unreported": run.unreported,
-            "isolation": None if found.isolation is None else found.isolation.as_json(),
-            "rows": list(_rows(found)),
-        }
-    )
+    described = {
+        "schema": SCHEMA,
+        "run_id": run.run_id,
+        "status": run.status,
+        "by": found.by,
+        "usage": run.usage.as_json(),
+        "cost_usd": run.cost_usd,
+        "unreported": run.unreported,
+        "isolation": None if found.isolation is None else found.isolation.as_json(),
+        "rows": list(_rows(found)),
+    }
+    print_json(clean(described))
 
 
 def _rows(found: Found) -> Iterator[dict[str, Any]]:
@@ -198,7 +197,9 @@ def _tool_json(account: ToolAccount) -> dict[str, Any]:
 def _print_csv(found: Found) -> None:
     import csv
 
-    lines = [_flat(row) for row in _rows(found)]
+    from orchestrator.cli.output import clean
+
+    lines = [clean(_flat(row)) for row in _rows(found)]
     writer = csv.DictWriter(sys.stdout, list(lines[0]) if lines else ["name"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
@@ -220,18 +221,19 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_table(found: Found) -> None:
+    from orchestrator.cli.output import clean
     from orchestrator.cli.terminal import print_lines, width
 
     cells = width()
     if found.by == "agent":
-        print_lines(agent_tables(found.run, cells, found.figures))
-        print_lines(cost_table(found, cells))
+        lines = agent_tables(found.run, cells, found.figures) + cost_table(found, cells)
     elif found.by == "tool":
-        print_lines(tool_table(found.tools, cells))
+        lines = tool_table(found.tools, cells)
     else:
-        print_lines(token_table(found, cells))
+        lines = token_table(found, cells)
     if found.isolation is not None:
-        print_lines(["", isolation_line(found.isolation)])
+        lines += ["", isolation_line(found.isolation)]
+    print_lines(clean(lines))
     if found.run.unreported:
         count = found.run.unreported
         calls = "1 call" if count == 1 else f"{count} calls"

@@ -62,7 +62,7 @@ def _export(place: RunDir, to: Path) -> None:
     from orchestrator.cli.exits import say
     from orchestrator.cli.pricing import price_for
     from orchestrator.journal import read_records
-    from orchestrator.logs import redactor
+    from orchestrator.redaction import redactor
     from orchestrator.rundir import write_text_atomic
     from orchestrator.viewer import Story, accounts, cleaner, detail
     from orchestrator.viewer.export import exported
@@ -94,7 +94,7 @@ def _serve(place: RunDir, port: int) -> None:
     import anyio
 
     from orchestrator.cli.pricing import price_for
-    from orchestrator.logs import redactor
+    from orchestrator.redaction import redactor
     from orchestrator.viewer import Story, cleaner
     from orchestrator.viewer.watch import Watch
 

@@ -11,6 +11,7 @@ from orchestrator.agent import Observe
 from orchestrator.config import Settings
 from orchestrator.events import Record
 from orchestrator.progress import LiveTree, PlainLines
+from orchestrator.redaction import Redact, redactor
 
 
 def progress_for(
@@ -21,7 +22,36 @@ def progress_for(
     if settings.quiet or streams_to_terminal:
         return None
     can_redraw = stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return LiveTree(stderr) if can_redraw else PlainLines(stderr)
+    if can_redraw:
+        return LiveTree(stderr)
+    # Where lines are kept they are a log: texts are there as little as in the other one.
+    return PlainLines(stderr, with_content=settings.log_content)
+
+
+def discreet(observe: Observe) -> Observe:
+    """The display, shown records without secrets. In the records, since what a display shortens, a
+    secret included, cannot be recognised any more."""
+    redact = redactor(os.environ)
+    return lambda records: observe([_cleaned(record, redact) for record in records])
+
+
+# What displays show of what people, models and tools wrote.
+_SHOWN = {
+    "agent_started": ("brief", "agent_type", "model"),
+    "model_failed": ("message",),
+    "offload_failed": ("message", "tool"),
+    "permission_decided": ("tool", "rule"),
+    "todos_written": ("text",),
+    "tool_started": ("tool",),
+}
+
+
+def _cleaned(record: Record, redact: Redact) -> Record:
+    fact = record.fact
+    if (names := _SHOWN.get(fact.event)) is None:
+        return record
+    update = {name: redact(getattr(fact, name)) for name in names}
+    return record.model_copy(update={"fact": fact.model_copy(update=update)})
 
 
 def shown(progress: LiveTree | PlainLines | None) -> AbstractContextManager[object]:

@@ -15,7 +15,7 @@ from orchestrator.cli.exits import say
 from orchestrator.cli.output import Stream
 from orchestrator.cli.servers_told import ServersTold
 from orchestrator.cli.signals import Outcome, until_signal
-from orchestrator.cli.watching import harmless
+from orchestrator.cli.watching import discreet, harmless
 from orchestrator.config import Settings
 from orchestrator.errors import JournalError
 from orchestrator.journal import read_records
@@ -46,7 +46,7 @@ class Work:
         return await until_signal(work, noted=self._noted, at_once=at_once)
 
     def _observers(self, progress: Observe | None, gone: Callable[[], None]) -> list[Observe]:
-        observers = [] if progress is None else [harmless(progress)]
+        observers = [] if progress is None else [harmless(discreet(progress))]
         observers.append(harmless(ServersTold(say, quiet=self.settings.quiet)))
         if self.settings.output_format == "stream-json":
             content = self.settings.log_content

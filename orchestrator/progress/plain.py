@@ -14,17 +14,18 @@ from orchestrator.progress.inert import one_line
 from todos import parse
 
 
-def notable(board: Board, record: Record) -> str | None:
-    """A line about ``record`` if it is notable; ``board`` is as it was before."""
+def notable(board: Board, record: Record, *, with_content: bool = True) -> str | None:
+    """A line about ``record`` if it is notable; ``board`` is as it was before. ``with_content``: the
+    beginning of briefs and plan items."""
     who, fact = one_line(record.agent_id, 60), record.fact
     match fact:
         case ev.AgentStarted():
-            brief = f": {one_line(fact.brief, 60)}" if fact.parent_id else ""
+            brief = f": {one_line(fact.brief, 60)}" if fact.parent_id and with_content else ""
             return f"{who} started on {one_line(fact.model, 60)}{brief}"
         case ev.AgentEnded():
             return f"{who} {_ending(fact)}"
         case ev.TodosWritten() if record.agent_id == MAIN:
-            return _todos_changed(board, fact)
+            return _todos_changed(board, fact, with_content)
         case ev.BudgetReached():
             return f"{who} reached the limit {fact.name} ({fact.limit:,g})"
         case ev.Compacted():
@@ -55,12 +56,14 @@ def _ending(fact: ev.AgentEnded) -> str:
     return f"{fact.status}{reason} after {fact.turns} turns, {fact.tool_calls} calls, {tokens}"
 
 
-def _todos_changed(board: Board, fact: ev.TodosWritten) -> str | None:
+def _todos_changed(board: Board, fact: ev.TodosWritten, with_content: bool) -> str | None:
     """Only what changed: whole lists, again and again, would drown the rest."""
     before = {item.id: item.status for item in board.todos}
     changed = [item for item in parse(fact.text) if before.get(item.id) != item.status]
     if not changed:
         return None
+    if not with_content:
+        return f"to-dos {fact.done}/{fact.total} done"
     item = changed[0]
     more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
     words = f"{item.status.replace('_', ' ')}: {one_line(item.content, 60)}{more}"
@@ -76,14 +79,15 @@ def _again(fact: ev.ModelFailed) -> str:
 class PlainLines:
     """One line per notable event, for logs and pipes. An observer of records."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, with_content: bool = True) -> None:
         self._stream = stream
+        self._with_content = with_content
         self._board = Board()
         self._held: list[str] | None = None
 
     def __call__(self, records: Sequence[Record]) -> None:
         for record in records:
-            text = notable(self._board, record)
+            text = notable(self._board, record, with_content=self._with_content)
             self._board = self._board.after(record)
             if text is not None:
                 seconds = record.ts - (self._board.began or record.ts)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.logs import Redact, without_secrets
+from orchestrator.redaction import Redact, without_secrets
 
 Clean = Callable[[Any], Any]
 
