@@ -92,6 +92,7 @@ class Commands:
             if not keep:
                 await self._shell.forget(output)
             return f"{text}{_break(text)}{ending}"
+        await self._shell.keep(output)
         await self._agent.record(
             Offloaded(
                 tool=NAME,

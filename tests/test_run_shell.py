@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator import Limits, Permissions, Report, Request, run
+from orchestrator import Limits, Permissions, Report, Request, resume, run
 from orchestrator.testing import ScriptedModel, call, results
 from tests.shells import needs_sandbox
 from workspace.shell import watch
@@ -376,6 +376,29 @@ async def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
         assert processes() > 1
         group.cancel_scope.cancel()
     assert processes() == 1
+
+
+async def test_a_command_that_was_under_way_is_not_run_again_by_a_resumed_run(
+    tmp_path: Path,
+) -> None:
+    """The agent is told that it may have had effects."""
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if got:
+            return got[0]
+        return [call("bash", command="echo x >> started; sleep 300")]
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(go, script, tmp_path)
+        with anyio.fail_after(60):
+            while not (tmp_path / "started").exists():  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        group.cancel_scope.cancel()
+    report = await resume("latest", root=tmp_path, model=ScriptedModel(script))
+    assert report.status == "finished"
+    assert "interrupted" in report.conclusion
+    assert stored(tmp_path, "started") == ["x\n"]
 
 
 # ── what says how agents work ──

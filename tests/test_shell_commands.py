@@ -272,6 +272,22 @@ async def test_a_command_cancelled_before_it_begins_leaves_nothing(place: Ground
         assert (watch.use_of(os.getpid()).processes, left_open()) == (1, before)
 
 
+@pytest.mark.parametrize("sandbox", [True, False])
+async def test_where_the_kernel_has_no_descriptors_of_processes_all_is_as_before(
+    place: Ground, monkeypatch: pytest.MonkeyPatch, sandbox: bool
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    async with anyio.create_task_group() as group:
+        store = ResultStore(place.root, f"{OWN}/results")
+        shell = Shell(place.root, Access(), store, group, sandbox=sandbox)
+        assert await said(shell, "sleep 300 & echo yes; exit 4") == "yes\n"
+        assert (await shell.run("exit 4", 30)).code == 4
+        assert (await shell.run("sleep 300", 0.3)).why == "timeout"
+        with anyio.move_on_after(0.3):
+            await shell.run("sleep 300 & sleep 300", None)
+    await until(lambda: watch.use_of(os.getpid()).processes == 1)
+
+
 # ── where the sandbox is missing ──
 
 

@@ -14,7 +14,7 @@ from workspace.shell.environment import scrubbed
 from workspace.shell.hints import Refusals, hints
 from workspace.shell.masks import masks
 from workspace.shell.sandbox import Mount, View, arguments, beginning
-from workspace.shell.surroundings import counts_by_namespace, view_of
+from workspace.shell.surroundings import _closed_to_others, counts_by_namespace, view_of
 
 CAN = Refusals(network=False, hides=True, processes=64, memory=1 << 30, scratch=1 << 20)
 
@@ -90,6 +90,19 @@ def test_the_python_of_an_environment_on_the_path_comes_with_it(tmp_path: Path) 
     environ = {"HOME": "/nowhere", "PATH": f"{made}/bin"}
     view, _ = view_of(tmp_path / "work", Access(), environ, network=False)
     assert {str(base), str(made)} <= set(view.tools)
+
+
+def test_what_is_not_for_everybody_is_hidden_from_root(tmp_path: Path) -> None:
+    for name, mode in (("open", 0o644), ("closed", 0o640), ("d/k", 0o644), ("e/k", 0o644)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "d").chmod(0o750)
+    (tmp_path / "link").symlink_to("closed")
+    assert set(_closed_to_others(str(tmp_path))) == {
+        Mount("hidden_file", f"{tmp_path}/closed"),
+        Mount("hidden_folder", f"{tmp_path}/d"),
+    }
 
 
 @pytest.mark.parametrize("root", ["/", "/proc/self"])

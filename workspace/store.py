@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from workspace.atomic import read_bytes, write_bytes
+from workspace.atomic import read_bytes, sync_folder, write_bytes
 from workspace.errors import NotFound, NotText, WorkspaceError
 from workspace.paths import Parts, Place, Root, joined
 
@@ -93,6 +93,19 @@ class ResultStore:
             with self._reserved(f"{_safe(hint)}.txt") as (place, descriptor):
                 names[f"begun {place.name}"] = place.name
         return joined((*self._folder, place.name)), descriptor
+
+    def keep(self, path: str) -> None:
+        """Make what was written to a file that `begin` gave durable. Blocks.
+
+        Raises `WorkspaceError` if that fails.
+        """
+        with self._root.walk(self._root.parse(path), follow=False) as place:
+            descriptor = place.open(os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            sync_folder(place.folder)
 
     def remove(self, path: str) -> None:
         """Take a file of this store away, if it is there: what is in it stands elsewhere. Blocks."""

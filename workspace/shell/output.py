@@ -54,7 +54,6 @@ class Sink:
         """What was printed; nothing can be written any more."""
         try:
             self._take(self._decoder.decode(b"", True))
-            os.fsync(self._descriptor)
         finally:
             os.close(self._descriptor)
         unfinished = self._chars > 0 and not self._tail.endswith("\n")

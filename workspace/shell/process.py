@@ -244,7 +244,7 @@ def _watched(pid: int) -> int | None:
     opened = getattr(os, "pidfd_open", None)
     if opened is None:
         return None
-    with suppress(ProcessLookupError):
+    with suppress(OSError):  # it is gone; or the kernel, or a filter, knows no such thing
         descriptor: int = opened(pid)
         return descriptor
     return None

@@ -136,6 +136,10 @@ class Shell:
         """All of what a command printed."""
         return await self._store.read(output.path)
 
+    async def keep(self, output: Output) -> None:
+        """Make the file durable. Raises `WorkspaceError`."""
+        await anyio.to_thread.run_sync(self._store.keep, output.path)
+
     async def forget(self, output: Output) -> None:
         """Take the file away: what it holds stands elsewhere."""
         await anyio.to_thread.run_sync(self._store.remove, output.path)

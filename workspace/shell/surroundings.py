@@ -3,7 +3,10 @@
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from workspace.access import PRIVATE, Access
@@ -17,20 +20,16 @@ _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
     *("/nix/store", "/gnu/store"),
 )
-# They need no secrecy from other users: as root a command could read them.
-_SECRETS = (
-    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers"),
-    *("/etc/sudoers.d", "/etc/ssl/private", "/etc/ssh", "/etc/krb5.keytab", "/etc/wireguard"),
-    *("/etc/NetworkManager/system-connections", "/etc/kubernetes", "/etc/docker"),
-)
 # Where names are looked up, if /etc only points there.
 _RESOLVER = "/run/systemd/resolve"
 # Tools that people install for themselves, in their home folder. None of them keeps keys.
 _TOOLS = (
-    *(".pyenv", ".nvm", ".rustup", ".cargo/bin", ".asdf", ".rbenv", ".volta", ".deno", ".bun"),
-    *(".sdkman", ".local/bin", ".local/lib", ".local/share/mise", ".local/share/uv", "go/bin"),
-    *(".local/share/pnpm", "miniconda3", "anaconda3", "miniforge3"),
+    *(".pyenv", ".nvm", ".rustup", ".cargo/bin", ".asdf", ".rbenv", ".volta", ".deno", ".bun/bin"),
+    *(".sdkman/candidates", ".local/bin", ".local/lib", ".local/share/mise", "go/bin"),
+    *(".local/share/uv/python", ".local/share/uv/tools", ".local/share/pnpm", "miniconda3"),
+    *("anaconda3", "miniforge3"),
 )
+_SHARED_TOOLS = ("/home/linuxbrew/.linuxbrew",)
 
 
 def view_of(
@@ -51,7 +50,7 @@ def view_of(
         home=home,
         system=system,
         links=links,
-        secrets=list(_secrets(_SECRETS)),
+        secrets=_closed_to_others("/etc") if os.geteuid() == 0 else (),
         tools=_tools(home, environment["PATH"].split(":"), place),
         readable=sorted(_readable(root, access)),
         mounts=mounts,
@@ -97,17 +96,32 @@ def _system(network: bool) -> tuple[list[tuple[str, str]], list[str]]:
     return links, folders
 
 
-def _secrets(paths: Iterable[str]) -> Iterator[Mount]:
-    for path in paths:
-        if os.path.isdir(path):
-            yield Mount("hidden_folder", path)
-        elif os.path.exists(path):
-            yield Mount("hidden_file", path)
+@lru_cache(maxsize=1)
+def _closed_to_others(folder: str) -> tuple[Mount, ...]:
+    """What only root and its groups may read there: as root a command could. Looked up once."""
+    found: list[Mount] = []
+    for place, folders, files in os.walk(folder):
+        closed = [name for name in folders if _lacks(place, name, stat.S_IXOTH)]
+        folders[:] = [name for name in folders if name not in closed]
+        found += [Mount("hidden_folder", f"{place}/{name}") for name in closed]
+        found += [
+            Mount("hidden_file", f"{place}/{name}")
+            for name in files
+            if _lacks(place, name, stat.S_IROTH)
+        ]
+    return tuple(found)
+
+
+def _lacks(folder: str, name: str, permission: int) -> bool:
+    with suppress(OSError):
+        mode = os.lstat(f"{folder}/{name}").st_mode
+        return not stat.S_ISLNK(mode) and not mode & permission
+    return False
 
 
 def _tools(home: str, path: Iterable[str], root: str) -> list[str]:
     """Folders of programs outside the system's, without those that would show more than programs."""
-    wanted = [f"{home}/{name}" for name in _TOOLS]
+    wanted = [*(f"{home}/{name}" for name in _TOOLS), *_SHARED_TOOLS]
     for folder in path:
         real = os.path.realpath(folder)
         wanted += [folder, real, *_environment_of(real)]
