@@ -56,7 +56,6 @@ class Story:
     tally: Tally = field(init=False)
     _began: float | None = None
     _version: str = ""
-    _root: str = ""
     _numbers: dict[str, int] = field(default_factory=dict)
     _changed: dict[str, int] = field(default_factory=dict)
     _tools: dict[str, ToolRow] = field(default_factory=dict)
@@ -137,7 +136,6 @@ class Story:
             "task": _head(found.task),
             "model": found.model,
             "version": self._version,
-            "root": self._root,
             "status": found.status or _not_ended(self.alive),
             "reason": found.reason,
             "started": found.started,
@@ -204,7 +202,7 @@ class Story:
         self._changed[record.agent_id] = record.seq
         match fact:
             case ev.RunStarted():
-                self._version, self._root = fact.version, fact.root
+                self._version = fact.version
             case ev.AgentStarted(parent_id=str(parent)):
                 self._changed[parent] = record.seq
             case ev.AgentEnded():
