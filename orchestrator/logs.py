@@ -65,11 +65,15 @@ def log_lines(
     parents: MutableMapping[str, tuple[str | None, str]],
     with_content: bool = False,
     redact: Redact | None = None,
+    *,
+    after: int = 0,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each record's seq and line. ``parents`` is filled from the records on the way."""
+    """The seq and line of each record behind seq ``after``. ``parents`` is filled from all of them."""
     for record in records:
         if isinstance(record.fact, AgentStarted):
             parents[record.agent_id] = (record.fact.parent_id, record.fact.agent_type)
+        if record.seq <= after:
+            continue
         yield record.seq, log_line(record, run_id, parents, with_content, redact)
 
 
@@ -104,12 +108,18 @@ class LogWriter:
         self._write = _structlog_writer(self._file)
 
     def __call__(self, records: Sequence[Record]) -> None:
-        lines = log_lines(records, self._run_id, self._parents, self._with_content, self._redact)
+        lines = log_lines(
+            records,
+            self._run_id,
+            self._parents,
+            self._with_content,
+            self._redact,
+            after=self._last_seq,
+        )
         try:
             for seq, line in lines:
-                if seq > self._last_seq:
-                    self._write(**line)
-                    self._last_seq = seq
+                self._write(**line)
+                self._last_seq = seq
         except OSError as error:
             raise self._unwritable(error) from error
 

@@ -16,7 +16,7 @@ from orchestrator.agent import Observe
 from orchestrator.budget import Limits
 from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
-from orchestrator.events import AgentSpawned, Record
+from orchestrator.events import AgentSpawned
 from orchestrator.goingon import check_goes_on
 from orchestrator.journal import open_journal, read_records
 from orchestrator.kept import Kept
@@ -25,10 +25,10 @@ from orchestrator.past import MAIN, Past, options_in, past_of, up_to
 from orchestrator.permissions import Ask, Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
 from orchestrator.prices import pricing
-from orchestrator.readings import summarise
+from orchestrator.readings import Tally
 from orchestrator.report import Report
 from orchestrator.rundir import RunDir, check_run_id, find_run, new_run_id
-from orchestrator.session import Asked, go_on, start_fork
+from orchestrator.session import Asked, Recorded, go_on, start_fork
 from orchestrator.state import replay
 from orchestrator.team import Options, Source
 from orchestrator.tools import Tool
@@ -86,7 +86,8 @@ async def resume(
     folder = await run_sync(workspace, root)
     run_dir = await run_sync(find_run, folder, run_id)
     async with open_journal(run_dir.journal) as journal:
-        records, past = await run_sync(_read, run_dir)
+        recorded = await run_sync(_read, run_dir)
+        past = recorded.past
         agent_id = _agent_of(past, agent)
         anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network)
         kept = anew.on(Kept.of_json(past.options))
@@ -94,7 +95,7 @@ async def resume(
         async with _prepared(kept, model, folder, tools, observers) as options:
             options = replace(options, task=past.summary.task, run_id=run_dir.run_id, ask=ask)
             asked = Asked(agent_id, message, accept_changes)
-            return await go_on(options, run_dir, journal, past, records, asked)
+            return await go_on(options, run_dir, journal, recorded, asked)
 
 
 async def fork(
@@ -132,7 +133,7 @@ async def fork(
     """
     folder = await run_sync(workspace, root)
     run_dir = await run_sync(find_run, folder, run_id)
-    _, past = await run_sync(_read, run_dir)
+    past = (await run_sync(_read, run_dir)).past
     anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network)
     kept = anew.on(Kept.of_json(past.options))
     source = await run_sync(_source, run_dir, past, at, task)
@@ -167,11 +168,12 @@ def _source(run_dir: RunDir, past: Past, at: int, task: str | None) -> Source:
     return Source(run_dir.run_id, at, started, later, readable)
 
 
-def _read(run_dir: RunDir) -> tuple[list[Record], Past]:
+def _read(run_dir: RunDir) -> Recorded:
     """A run's records, and what it has come to at the prices that it was started with."""
     records = list(read_records(run_dir.journal))
-    prices = Kept.of_json(options_in(records)).prices
-    return records, past_of(records, summarise(records, run_dir.run_id, pricing(prices)))
+    tally = Tally(pricing(Kept.of_json(options_in(records)).prices))
+    tally.take_all(records)
+    return Recorded(records, past_of(records, tally.summary(run_dir.run_id)), tally)
 
 
 @dataclass(frozen=True)

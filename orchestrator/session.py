@@ -77,27 +77,30 @@ def _refuse(changes: Sequence[str]) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All of a run's records, what they say, and their figures so far."""
+
+    records: Sequence[Record]
+    past: Past
+    tally: Tally
+
+
 async def go_on(
-    options: Options,
-    run_dir: RunDir,
-    journal: Journal,
-    past: Past,
-    records: Sequence[Record],
-    asked: Asked,
+    options: Options, run_dir: RunDir, journal: Journal, recorded: Recorded, asked: Asked
 ) -> Report:
-    """Go on with a run that has ended or was stopped, as far as ``records``, all of its records, say.
+    """Go on with a run that has ended or was stopped.
 
     Raises `ConfigError` for what has changed since, if that is not accepted.
     """
-    tally = Tally(pricing(options.prices))
-    tally.take_all(records)
+    past, tally = recorded.past, recorded.tally
 
     async def begin(team: Team) -> Agent:
         if not asked.accepts_changes:
             _refuse(team.changes())
         return await team.go_on(asked.agent_id, asked.message)
 
-    async with _recording(options, run_dir, journal, tally, records) as seams:
+    async with _recording(options, run_dir, journal, tally, recorded.records) as seams:
         agent = await _carry_out(options, run_dir, seams, tally, begin, past)
     return report_of(tally.summary(options.run_id), run_dir, agent.state)
 
