@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -200,17 +202,60 @@ def killed_after(event: int, folder: Path) -> None:
     check(story)
 
 
+def killed_at_moments(moments: int, folder: Path, seed: int) -> tuple[int, Counter[str]]:
+    """Kill a run of 20 children, each with one of its own, from outside, resume it, kill it again,
+    until it has ended; and begin another, until it was killed ``moments`` times.
+
+    Returns how many runs that took, and after which events they were killed.
+    """
+    chance = random.Random(seed)
+    kills, runs, last = 0, 0, Counter[str]()
+    while kills < moments:
+        runs += 1
+        story = Story(folder / f"run-{runs}", children=20, pause=0.004)
+        story.root.mkdir()
+        work = begin
+        while True:
+            if kills < moments and chance.random() < 0.95:
+                ended = in_a_process(work, story, after=chance.uniform(0.05, 1.5))
+                kills += not ended
+            else:
+                ended = in_a_process(work, story)
+            if ended or (has_begun(story) and has_ended(story)):
+                break
+            if has_begun(story):
+                work = go_on
+                *_, newest = read_records(RunDir(story.root, RUN_ID).journal)
+                last[newest.fact.event] += 1
+            else:
+                shutil.rmtree(story.root)
+                story.root.mkdir()
+        check(story)
+    return runs, last
+
+
+def has_begun(story: Story) -> bool:
+    """Whether anything was recorded: a run that was killed before that is begun again."""
+    journal = RunDir(story.root, RUN_ID).journal
+    return journal.is_file() and any(True for _ in read_records(journal))
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--every", type=int, default=1, help="kill after every Nth event")
-    options.add_argument("--first", type=int, default=1)
+    options.add_argument("--moments", type=int, help="kill a larger run at so many moments")
+    options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as made:
         whole = Path(made) / "whole"
         whole.mkdir()
         events = events_of(Story(whole))
-        for event in range(given.first, events + 1, given.every):
-            print(f"after event {event}", flush=True)
+        if given.moments is not None:
+            runs, last = killed_at_moments(given.moments, Path(made), given.seed)
+            after = ", ".join(f"{name} {n}" for name, n in last.most_common())
+            print(f"{given.moments} kills in {runs} runs, after {after}: all the same end")
+            return
+        for event in range(1, events + 1, given.every):
             killed_after(event, Path(made) / f"at-{event}")
         print(f"killed after each of {events} events, in steps of {given.every}: all the same end")
 
