@@ -338,7 +338,7 @@ def _check_starts_nothing(values: Mapping[str, Any], where: Callable[[str], str]
         )
     allowed = values.get("allow", ())
     for text in [allowed] if isinstance(allowed, str) else allowed:
-        if isinstance(text, str) and text.strip().startswith("mcp"):
+        if isinstance(text, str) and re.match(r"mcp(\(|__|$)", text.strip()):
             raise ConfigError(
                 f"{where('allow')}: {text!r} is not taken from a project's file, since it would start "
                 "programs: write it in your own configuration, or give --allow"

@@ -86,7 +86,9 @@ async def until(condition: Any, seconds: float = 30.0) -> None:
 
 
 @asynccontextmanager
-async def serving(name: str) -> AsyncIterator[tuple[int, Callable[[], Awaitable[None]]]]:
+async def serving(
+    name: str, *arguments: str
+) -> AsyncIterator[tuple[int, Callable[[], Awaitable[None]]]]:
     """A server of `tests/mcp_servers` that listens: its port, and how to start it again once it died."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -94,7 +96,7 @@ async def serving(name: str) -> AsyncIterator[tuple[int, Callable[[], Awaitable[
     started: list[Process] = []
 
     async def start() -> None:
-        command = [sys.executable, str(HERE / f"{name}.py"), str(port)]
+        command = [sys.executable, str(HERE / f"{name}.py"), str(port), *arguments]
         devnull = subprocess.DEVNULL
         started.append(
             await anyio.open_process(command, stdin=devnull, stdout=devnull, stderr=devnull)

@@ -15,7 +15,7 @@ from orchestrator.mcp import own_servers
 from orchestrator.mcp.config import read_text
 from subagents import load
 from tests.mcp_tools import processes, program
-from tests.test_cli_process import Cli, cli, outrider, root
+from tests.test_cli_process import Cli, cli, root
 
 __all__ = ["cli", "root"]
 pytest.importorskip("mcp")
@@ -27,7 +27,7 @@ def describe(path: Path, **servers: Any) -> str:
     return str(path)
 
 
-def test_a_server_that_cannot_be_started_is_named_and_the_run_goes_on(root: Path) -> None:
+def test_a_server_that_cannot_be_started_is_named_and_the_run_goes_on(root: Path, cli: Cli) -> None:
     """Name, command and last words, also where everything else is quiet."""
     file = describe(
         root.parent / "servers.json",
@@ -35,7 +35,7 @@ def test_a_server_that_cannot_be_started_is_named_and_the_run_goes_on(root: Path
         gone={"command": "no-such-program"},
         well=program("hostile", "liar"),
     )
-    ran = outrider(root, *REHEARSE, "--mcp-config", file)
+    ran = cli(*REHEARSE, "--mcp-config", file)
     assert ran.code == 0
     command = program("hostile")["command"]
     said = ran.err.splitlines()
@@ -50,16 +50,16 @@ def test_a_server_that_cannot_be_started_is_named_and_the_run_goes_on(root: Path
     assert any("MCP server well" in line and "left out: tool untyped" in line for line in said)
     assert "Traceback" not in ran.err
     assert "MCP" not in ran.out
-    quiet = outrider(root, *REHEARSE, "--mcp-config", file, "--quiet")
+    quiet = cli(*REHEARSE, "--mcp-config", file, "--quiet")
     assert sorted(line.split()[3] for line in quiet.err.splitlines()) == ["broken", "gone"]
     assert processes() == []
 
 
-def test_a_projects_servers_wait_for_a_rule_and_one_line_says_which(root: Path) -> None:
+def test_a_projects_servers_wait_for_a_rule_and_one_line_says_which(root: Path, cli: Cli) -> None:
     mark = root / "started"
     touch = {"command": "touch", "args": [str(mark)]}
     describe(root / ".mcp.json", first=touch, second=touch)
-    ran = outrider(root, *REHEARSE)
+    ran = cli(*REHEARSE)
     assert ran.code == 0
     assert not mark.exists()
     (line,) = [line for line in ran.err.splitlines() if "MCP" in line]
@@ -67,7 +67,7 @@ def test_a_projects_servers_wait_for_a_rule_and_one_line_says_which(root: Path) 
         "outrider: not started, since no rule names them: MCP servers first, second; to start them: "
         '--allow "mcp(first)" --allow "mcp(second)"'
     )
-    outrider(root, *REHEARSE, "--allow", "mcp(second)")
+    cli(*REHEARSE, "--allow", "mcp(second)")
     assert mark.exists()
 
 

@@ -103,6 +103,27 @@ async def test_a_flood_is_counted_and_not_kept(tmp_path: Path) -> None:
         assert [h.status for h in told] == ["started"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "why"),
+    [
+        ("flood_forever", "it sent over 20,000,000 bytes that answer nothing"),
+        ("blank", "it sent over 20,000,000 bytes that answer nothing"),
+        ("beg", "it asked over 1,000 times for what it does not get"),
+    ],
+)
+async def test_a_flood_without_end_ends_the_server(
+    tool: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from orchestrator.mcp import stdio
+
+    monkeypatch.setattr(stdio, "_FLOOD_BYTES", 20_000_000)
+    monkeypatch.setattr(keeping, "FIRST_PAUSE_SECONDS", 0.01)
+    async with running(config("hostile", "plain"), tmp_path) as (server, told):
+        assert f"died during the call: {why}" in await refusal(server, tool)
+        assert "back" in str(await server.call("echo", {"text": "back"}))
+        assert [happening.status for happening in told] == ["started", "lost", "restarted"]
+
+
 async def test_junk_errors_odd_content_and_spam_are_results_and_no_more(tmp_path: Path) -> None:
     async with running(config("hostile", "plain"), tmp_path) as (server, told):
         assert "its answer is no JSON-RPC message" in await refusal(server, "junk")
@@ -153,12 +174,33 @@ async def test_lies_in_a_list_cost_the_liars_only(tmp_path: Path) -> None:
 async def test_a_server_that_cannot_start_is_given_up_at_once(
     kind: str, said: str, tmp_path: Path
 ) -> None:
-    async with running(config("hostile", kind, start_seconds=1.0), tmp_path) as (server, told):
+    seconds = 30.0 if kind == "exit" else 1.0
+    async with running(config("hostile", kind, start_seconds=seconds), tmp_path) as (server, told):
         assert [h.status for h in told] == ["failed"]
         assert said in told[0].text
         assert server.tools == []
         assert "is not running any more" in await refusal(server, "echo")
     assert processes() == []
+
+
+async def test_a_server_without_tools_is_no_failure(tmp_path: Path) -> None:
+    async with running(config("hostile", "toolless"), tmp_path) as (server, told):
+        assert [(happening.status, happening.tools) for happening in told] == [("started", 0)]
+        assert server.tools == []
+
+
+async def test_many_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
+    got: dict[int, str] = {}
+
+    async def ask(number: int) -> None:
+        got[number] = str(await server.call("echo", {"text": f"number {number}"}))
+
+    async with running(config("hostile", "plain"), tmp_path) as (server, _):
+        async with anyio.create_task_group() as group:
+            for number in range(50):
+                group.start_soon(ask, number)
+        assert all(text.endswith(f"\nnumber {number}") for number, text in got.items())
+        assert len(got) == 50
 
 
 async def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import mcp_types as types
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 
 from orchestrator.mcp.config import ServerConfig
@@ -42,16 +43,22 @@ class Connection:
         """The server's tools as they are now. Raises what the SDK raises."""
         entries: list[object] = []
         self._read.entries = entries
-        cursor: str | None = None
         try:
-            for _ in range(_MOST_PAGES):
-                page = await self._client.list_tools(cursor=cursor, cache_mode="bypass")
-                cursor = page.next_cursor
-                if cursor is None or len(entries) > 2 * MOST_TOOLS:
-                    break
+            await self._turn_pages(entries)
+        except MCPError as error:
+            if error.code != types.METHOD_NOT_FOUND:
+                raise  # else it has no tools, only other things
         finally:
             self._read.entries = None
         return read_listing(self._key, entries)
+
+    async def _turn_pages(self, entries: list[object]) -> None:
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await self._client.list_tools(cursor=cursor, cache_mode="bypass")
+            cursor = page.next_cursor
+            if cursor is None or len(entries) > 2 * MOST_TOOLS:
+                return
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
         """Call a tool. Raises what the SDK raises."""

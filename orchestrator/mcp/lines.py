@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 MOST_BYTES = 10_000_000
 # Enough of a message's beginning and end to find its id, wherever the server writes it.
 _END_BYTES = 400
+# Blank lines between others are no lines.
+_ENDS = re.compile(rb"\n+")
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,80}")'
 _FIRST_ID = re.compile(rb"\A\s*\{[^{\[]*?" + _ID)
 _LAST_ID = re.compile(_ID + rb'(?:\s*,\s*"jsonrpc"\s*:\s*"2\.0")?\s*\}\s*\Z')
@@ -40,7 +42,7 @@ class Lines:
 
     def take(self, chunk: bytes) -> Iterator[bytes | TooLong]:
         """The lines that ``chunk`` completes, without their ends. Blank ones are left out."""
-        *complete, rest = chunk.split(b"\n")
+        *complete, rest = _ENDS.split(chunk)
         for part in complete:
             self._add(part)
             line = self._line()

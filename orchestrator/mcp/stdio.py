@@ -30,6 +30,8 @@ from orchestrator.mcp.lines import Lines, TooLong, id_of
 
 # What a server may send that answers nothing: between two answers, or in one line.
 _FLOOD_BYTES = 256_000_000
+_LINE_COSTS = 100
+_MOST_REQUESTS = 1_000
 _ERROR_FILE_BYTES = 1_000_000
 _CHUNK = 65_536
 # How long a server has to go by itself once its input is closed, and again once it is told to.
@@ -120,29 +122,44 @@ async def stdio_streams(
 async def _read(
     stdout: ByteReceiveStream, to_session: Incoming, about: ServerProcess, over: Callable[[], None]
 ) -> None:
-    lines, idle = Lines(), 0
+    lines, unasked = Lines(), _Unasked()
     try:
         with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            while True:
-                for line in lines.take(await stdout.receive(_CHUNK)):
-                    message = _message(line, about.stderr)
-                    answers = message is not None and not isinstance(message.message, _UNASKED)
-                    idle = 0 if answers else idle + _size(line)
-                    if message is not None:
+            while not about.why:
+                chunk = await stdout.receive(_CHUNK)
+                # However short a line is, it costs time to look at it.
+                unasked.size += len(chunk) + _LINE_COSTS * chunk.count(b"\n")
+                for line in lines.take(chunk):
+                    if (message := _message(line, about.stderr)) is not None:
+                        unasked.take(message)
                         await to_session.send(message)
-                if max(lines.pending, idle) > _FLOOD_BYTES:
-                    about.why = f"it sent over {_FLOOD_BYTES:,} bytes that answer nothing"
-                    break
+                about.why = unasked.too_much
         over()
     finally:
         to_session.close()
 
 
-_UNASKED = (types.JSONRPCNotification, types.JSONRPCRequest)
+@dataclass
+class _Unasked:
+    """What came since the last answer. Each request of a server waits for it to hear our refusal."""
 
+    size: int = 0
+    requests: int = 0
 
-def _size(line: bytes | TooLong) -> int:
-    return line.size if isinstance(line, TooLong) else len(line)
+    def take(self, message: SessionMessage) -> None:
+        if isinstance(message.message, types.JSONRPCRequest):
+            self.requests += 1
+        elif not isinstance(message.message, types.JSONRPCNotification):
+            self.size = self.requests = 0
+
+    @property
+    def too_much(self) -> str:
+        """Why it is not listened to any longer; empty: it is."""
+        if self.size > _FLOOD_BYTES:
+            return f"it sent over {_FLOOD_BYTES:,} bytes that answer nothing"
+        if self.requests > _MOST_REQUESTS:
+            return f"it asked over {_MOST_REQUESTS:,} times for what it does not get"
+        return ""
 
 
 def _message(line: bytes | TooLong, stderr: Stderr) -> SessionMessage | None:

@@ -1,4 +1,5 @@
-"""A well-behaved MCP server, written with the SDK: `good.py` over stdio, `good.py PORT` over HTTP."""
+"""A well-behaved MCP server, written with the SDK: `good.py` over stdio, `good.py PORT` over HTTP,
+`good.py PORT sse` over the older transport."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ for each in (write_text, draw, fail, environment, grow):
     server.add_tool(each)
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[2:] == ["sse"]:
+        server.run("sse", port=int(sys.argv[1]))
+    elif len(sys.argv) > 1:
         server.run("streamable-http", port=int(sys.argv[1]))
     else:
         server.run("stdio")

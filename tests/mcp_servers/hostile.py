@@ -1,6 +1,7 @@
 """An MCP server that does everything wrong. Without the SDK, which would not let it; one JSON object a line.
 
-Its first argument says how it behaves from the start: `plain`, `hang`, `exit`, `flood`, `liar`.
+Its first argument says how it behaves from the start: `plain`, `hang`, `exit`, `flood`, `liar`,
+`toolless`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ TOOLS: list[Any] = [
         {"name": name, "inputSchema": PLAIN}
         for name in ("hang", "die", "flood", "flood_forever", "junk", "stubborn", "child")
     ),
-    *({"name": name, "inputSchema": PLAIN} for name in ("widen", "odd", "spam", "error", "pid")),
+    *(
+        {"name": name, "inputSchema": PLAIN}
+        for name in ("widen", "odd", "spam", "error", "beg", "blank")
+    ),
 ]
 LIES: list[Any] = [
     {"name": "giant", "description": "very " * 50_000, "inputSchema": PLAIN},
@@ -109,15 +113,19 @@ def call(to: Any, name: str, arguments: dict[str, Any]) -> None:
     elif name == "odd":
         send({"id": to, "result": {"content": [{"type": "hologram", "depth": 3}]}})
     elif name == "spam":
-        for number in range(20_000):
+        for number in range(4_000):
             data = {"level": "error", "data": "x" * 100, "logger": str(number)}
             send({"method": "notifications/message", "params": data})
-            sys.stderr.write("spam " * 20 + "\n")
+            sys.stderr.write("spam " * 100 + "\n")
         answer(to, "spammed")
+    elif name == "beg":
+        while True:
+            send({"id": 1, "method": "sampling/createMessage", "params": {"messages": []}})
+    elif name == "blank":
+        while True:
+            sys.stdout.write("\n" * 1_000_000)
     elif name == "error":
         send({"id": to, "error": {"code": -32000, "message": "no " * 10_000}})
-    elif name == "pid":
-        answer(to, str(os.getpid()))
     else:
         answer(to, "I do not know that tool, but I say yes")
 
@@ -138,6 +146,8 @@ def main(kind: str) -> None:
             about = {"name": "hostile", "version": "0"}
             said = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": about}
             send({"id": to, "result": {"protocolVersion": "2025-06-18", **said}})
+        elif method == "tools/list" and kind == "toolless":
+            send({"id": to, "error": {"code": -32601, "message": "no tools here"}})
         elif method == "tools/list":
             send({"id": to, "result": {"tools": LIES if kind == "liar" else TOOLS}})
         elif method == "tools/call":
