@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import resource
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,18 @@ from orchestrator.mcp import server as keeping
 from tests.mcp_tools import connections, running, serving, until
 
 pytest.importorskip("mcp")
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    # The SDK leaves streams of events half-way; trio says so when they are collected.
+    pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _collected_here() -> Iterator[None]:
+    """What is left is collected while the filter holds, and not in somebody else's test."""
+    yield
+    gc.collect()
 
 
 def at(port: int, call_seconds: float = 30.0) -> ServerConfig:
@@ -49,8 +62,6 @@ async def test_a_good_server_is_listed_called_renewed_and_left(tmp_path: Path) -
         assert connections(port) == 0
 
 
-# The SDK leaves a stream of events that it gives up half-way; trio says so when it is collected.
-@pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 async def test_a_hostile_server_costs_error_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
