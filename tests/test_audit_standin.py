@@ -68,7 +68,7 @@ def of(usage: Usage | None) -> dict[str, int]:
 
 
 async def test_the_audit_of_a_stormy_run_equals_the_servers_own_ledger(tmp_path: Path) -> None:
-    """L1, L2: 61 agents, retries, cut streams, compactions: agent by agent, request by request, every
+    """L1, L2, E1: 61 agents, retries, cut streams, compactions: agent by agent, request by request, every
     figure; and every line of its log fits the documented schema."""
     async with serve(brain, faults=FAULTS) as server:
         report = await stormy(server, tmp_path)
@@ -109,6 +109,17 @@ async def test_the_audit_of_a_stormy_run_equals_the_servers_own_ledger(tmp_path:
     for key in keys:
         by = tokens_by(records, key)
         assert sum((row.usage for row in by), Usage()) == done.usage
+
+    # E1: after five reports every estimate is within a tenth of what was reported.
+    own: dict[str, list[tuple[int, int]]] = {}
+    for record in records:
+        fact = record.fact
+        if isinstance(fact, ModelReplied) and fact.purpose != "summary" and fact.usage:
+            known = own.setdefault(record.agent_id, [])
+            known.append((fact.estimate_tokens, fact.context_tokens))
+    late = [pair for known in own.values() for pair in known[5:]]
+    assert len(late) >= 100
+    assert [pair for pair in late if abs(pair[0] - pair[1]) > 0.1 * pair[1]] == []
 
     schema = json.loads((Path(__file__).parent.parent / "docs/log.schema.json").read_text())
     lines = [json.loads(line) for line in place.log.read_text("ascii").splitlines()]

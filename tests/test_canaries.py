@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator import Request
 from orchestrator.cli import main
-from orchestrator.errors import ServerFailed
+from orchestrator.errors import RequestRejected
 from orchestrator.rundir import RunDir
 from orchestrator.testing import ScriptedModel, call, results
 
@@ -72,7 +72,7 @@ def script(request: Request) -> Any:
     if done == 6:
         return [call("task", prompt=f"{KEY} look at {CONTENT} {EVERYTHING}", description=KEY)]
     if "fail at the end" in json.dumps(request.messages[0]):
-        raise ServerFailed(f"the proxy said: {EVERYTHING}", status=400)
+        raise RequestRejected(f"the proxy said: {EVERYTHING}", status=400)
     return f"All is done; see {FILE}."
 
 
