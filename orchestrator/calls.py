@@ -154,6 +154,7 @@ async def _record_reply(
         truncated=truncated,
         latency_ms=latency_ms,
         request_hash=request.digest,
+        todos_shown=request.todos_shown,
     )
     begun = begun_with(replied, agent.tools)
     await agent.record(replied, *begun, *_noticed(agent.state, request, reply, truncated))

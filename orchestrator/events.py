@@ -117,7 +117,7 @@ class RunForked(Fact):
 
 
 class ModelReplied(Fact):
-    content = frozenset({"blocks"})
+    content = frozenset({"blocks", "todos_shown"})
     event: Literal["model_replied"] = "model_replied"
     purpose: Purpose = "agent"
     model: str
@@ -133,6 +133,9 @@ class ModelReplied(Fact):
     latency_ms: int = 0
     # Of the request's bytes (`Request.digest`): what was sent can be proven afterwards.
     request_hash: str | None = None
+    # Where the plan becomes history: as the request showed it, for it may have changed since; empty
+    # where it showed none, ``None`` where it was not recorded.
+    todos_shown: str | None = None
 
     @property
     def runs_calls(self) -> bool:

@@ -43,6 +43,8 @@ class Request:
     # How long an answer may take, in seconds. Who keeps to it can say what a late answer had cost.
     seconds: float | None = None
     encoded: Sequence[bytes] | None = None
+    # Where the plan becomes history: as this request shows it, empty where it shows none.
+    todos_shown: str | None = None
 
     @cached_property
     def body(self) -> bytes:

@@ -226,6 +226,7 @@ def request_for(state: State, purpose: Purpose, *, run_id: str = "") -> Request:
         run_id=run_id,
         purpose=purpose,
         extra=_extra(state),
+        todos_shown=(reminder(state) or "") if spec.binds_thinking else None,
     )
 
 

@@ -3,6 +3,7 @@ server received."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -183,3 +184,35 @@ async def test_children_their_repairs_and_questions_after_their_end_too(tmp_path
     assert {made.fact.purpose for made in calls} >= {"agent", "repair"}
     asked = [r for r in records if isinstance(r.fact, MessageAdded) and r.fact.origin == "user"]
     assert len(asked) == 1
+
+
+async def test_a_plan_that_changes_while_the_model_thinks_does_not_change_what_it_thought_on(
+    tmp_path: Path,
+) -> None:
+    """C16a: a background child ends during a call, and its item of the plan follows it; the thinking of
+    that call stays bound to the plan that was sent."""
+    ended = asyncio.Event()
+
+    async def brain(body: Mapping[str, Any]) -> Answer:
+        if "find it now" in json.dumps(body["messages"][0]):
+            return say("Here is what was found, all of it.")
+        turns = sum(message["role"] == "assistant" for message in body["messages"])
+        if turns == 0:
+            todo = {"id": "1", "content": "find", "status": "pending"}
+            return Answer([call("write_todos", todos=[todo])])
+        if turns == 1:
+            return Answer([call("task", prompt="find it now", background=True, todo="1")])
+        if turns == 2:
+            await ended.wait()
+            return Answer([call("lookup", key="a/1")])
+        return say("All is done, here is the end of it.")
+
+    def watch(records: Any) -> None:
+        texts = [r.fact.text for r in records if isinstance(r.fact, TodosWritten)]
+        if any("[x]" in text for text in texts):
+            ended.set()
+
+    async with serve(thoughtful(brain)) as server:
+        report = await at(server, tmp_path, "x", model=BINDING, tools=[lookup], observers=[watch])
+        check(server, rebuilt(tmp_path)[1])
+    assert report.status == "finished"

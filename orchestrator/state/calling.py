@@ -23,7 +23,7 @@ def take_reply(state: State, event: ev.ModelReplied) -> State:
     if event.purpose == "summary":
         return state
     overflowed = event.stop_reason == "model_context_window_exceeded"
-    state = _with_shown_todos(state)
+    state = _with_shown_todos(state, event)
     usage = event.usage or Usage()
     state = evolve(
         state,
@@ -77,10 +77,11 @@ def _with_content(state: State, event: ev.ModelReplied) -> State:
     )
 
 
-def _with_shown_todos(state: State) -> State:
-    """On a model that binds thinking, what was sent at the tail is part of the prefix from now on."""
-    text = reminder(state)
-    if text is None or not state.spec.binds_thinking:
+def _with_shown_todos(state: State, event: ev.ModelReplied) -> State:
+    """On a model that binds thinking, what was sent at the tail is part of the prefix from now on: what
+    was sent, since a plan may change while the model answers."""
+    text = reminder(state) if event.todos_shown is None else event.todos_shown
+    if not text or not state.spec.binds_thinking:
         return state
     if state.messages[-1].message["role"] == "assistant":
         return state  # a paused turn went back as it was, without a tail
