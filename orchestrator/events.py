@@ -349,11 +349,15 @@ class BudgetReached(Fact):
 
 
 class PermissionDecided(Fact):
+    """``hint``: how a person would permit what was denied."""
+
+    content = frozenset({"hint"})
     event: Literal["permission_decided"] = "permission_decided"
     tool: str
     rule: str
     decision: Literal["allow", "deny"]
     by: str
+    hint: str = ""
 
 
 class AgentEnded(Fact):

@@ -33,9 +33,9 @@ async def rule_on(agent: Agent, tool: str, given: object) -> Ruling:
         return _UNRULED
     if decision.verdict == "ask":
         return await _asked(agent, tool, arguments, decision)
-    decided = (_decided(tool, decision.rule, decision.verdict, "rule"),)
     if decision.verdict == "allow":
-        return Ruling(decided)
+        return Ruling((_decided(tool, decision.rule, "allow", "rule"),))
+    decided = (_decided(tool, decision.rule, "deny", "rule", decision.how_to_permit),)
     return Ruling(decided, _said(agent, tool, arguments, decision, None))
 
 
@@ -53,8 +53,8 @@ async def _asked(agent: Agent, tool: str, given: Mapping[str, Any], decision: De
     if answer in ("once", "always"):
         decided = _decided(tool, decision.rule, "allow", "person")
         return Ruling((decided,), passed=frozenset({decision.rule}))
-    by = "nobody" if answer is None else "person"
-    decided = _decided(tool, decision.rule, "deny", by)
+    by, hint = ("nobody", decision.how_to_permit) if answer is None else ("person", "")
+    decided = _decided(tool, decision.rule, "deny", by, hint)
     return Ruling((decided,), _said(agent, tool, given, decision, answer))
 
 
@@ -84,5 +84,6 @@ def _decided(
     rule: str,
     decision: Literal["allow", "deny"],
     by: str,
+    hint: str = "",
 ) -> PermissionDecided:
-    return PermissionDecided(tool=tool, rule=rule, decision=decision, by=by)
+    return PermissionDecided(tool=tool, rule=rule, decision=decision, by=by, hint=hint)

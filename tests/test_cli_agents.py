@@ -375,3 +375,14 @@ async def test_where_descriptions_are_shortened_their_full_text_is_a_tool(
     assert answers[0].startswith("kind-7\nLooks after one thing.")
     assert "model: claude-opus-5-5" in answers[0]
     assert "describe_subagent" in shown(cli, "general")["tools"]
+
+
+def test_a_grant_with_a_pattern_is_shown_with_it(cli: Cli, root: Path) -> None:
+    """S10: what is shown is what is granted, a pattern that cannot be read being nothing."""
+    write(root / ".outrider/agents/a.md", "tools: Read(src/**), Grep, Write(~/x)")
+    kind = shown(cli, "a")
+    assert (kind["tools"], kind["bounds"]) == (
+        ["read_file", "grep"],
+        {"read_file": ["src/**"]},
+    )
+    assert "tools        read_file(src/**), grep\n" in cli("agents", "show", "a").out

@@ -465,3 +465,32 @@ async def test_the_journal_of_a_run_over_http_replays_to_what_was_live(tmp_path:
     assert [(r.seq, r.agent_id, r.turn) for r in stored] == [
         (r.seq, r.agent_id, r.turn) for r in seen
     ]
+
+
+async def test_p7_a_run_that_only_meets_denials_ends_with_exit_code_4_and_names_the_rule(
+    tmp_path: Path,
+) -> None:
+    """P7: over HTTP, without a terminal; the same run with the rule that was named goes through."""
+
+    def insisting(body: Any) -> Answer:
+        said = json.dumps(body["messages"])
+        if body.get("tool_choice") == {"type": "none"} or "created notes.md" in said:
+            return say("what there is")
+        return Answer([call("write_file", path="notes.md", content="x")])
+
+    async with serve(insisting) as server:
+        where = ("--base-url", server.base_url, "--model", MODEL, "--output-format", "json")
+        options: tuple[str, ...] = ("--allow", "write(docs/**)")
+        denied = await outrider(tmp_path, "run", "go", *where, *options)
+        report = json.loads(denied.stdout)
+        assert (denied.returncode, report["status"]) == (4, "partial"), denied.stderr
+        assert report["reason"] == "permission:ask write"
+        assert 'to permit it: --allow "write(/notes.md)"' in denied.stderr
+        (log,) = (tmp_path / ".outrider/runs").glob("*/log.jsonl")
+        assert log.read_text().count('"permission_decided"') == 5
+        history = await outrider(tmp_path, "log", "latest", "--event", "permission_decided")
+        assert "ask write" in history.stdout
+        options = (*options, *("--allow", "write(/notes.md)"))
+        allowed = await outrider(tmp_path, "run", "go", *where, *options)
+        assert (allowed.returncode, json.loads(allowed.stdout)["status"]) == (0, "finished")
+        assert (tmp_path / "notes.md").read_text() == "x"

@@ -26,12 +26,13 @@ def described(
     definition: Definition, settings: Settings, root: Path, have: Tools
 ) -> dict[str, Any]:
     """A definition as JSON, as a child of a main agent that has the tools ``have``."""
-    tools, unknown = _granted(definition, settings, have)
+    tools, bounds, unknown = _granted(definition, settings, have)
     model, window, known = _model(definition, settings)
     return {
         "name": definition.name,
         "description": definition.description,
         "tools": tools,
+        "bounds": bounds,
         "unknown_tools": unknown,
         "model": model,
         "window_tokens": window,
@@ -125,15 +126,17 @@ def _json(value: Any) -> str:
 
 def _granted(
     definition: Definition, settings: Settings, have: Tools
-) -> tuple[list[str], list[str]]:
-    """(granted, unknown), as `Team` grants them."""
+) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """(granted, the patterns within which some of them are, unknown), as `Team` grants them."""
     from orchestrator.memories import granting, scope_of
+    from orchestrator.permissions import can_bind
     from subagents import resolve
     from workspace import MEMORY_TOOLS
 
     scope = scope_of(definition, is_main=False) if settings.memory else "none"
     granted = resolve(granting(definition, scope), have)
-    withheld = set(granted.patterns)
+    bounds = {name: list(p) for name, p in granted.patterns.items() if can_bind(name, p)}
+    withheld = granted.patterns.keys() - bounds.keys()
     if scope == "none":
         withheld |= {*MEMORY_TOOLS}
     if definition.todos is False:
@@ -142,7 +145,8 @@ def _granted(
         settings.depth is not None and settings.depth <= _CHILDS_DEPTH
     ):
         withheld |= _OF_PARENTS
-    return [tool for tool in granted.tools if tool not in withheld], list(granted.unknown)
+    tools = [tool for tool in granted.tools if tool not in withheld]
+    return tools, {t: p for t, p in bounds.items() if t in tools}, list(granted.unknown)
 
 
 def _can_spawn(definition: Definition, tools: Iterable[str]) -> bool | list[str]:

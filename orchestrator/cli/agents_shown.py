@@ -54,7 +54,9 @@ def _window(kind: dict[str, Any]) -> str:
 
 
 def _tools(kind: dict[str, Any]) -> str:
-    return ", ".join(kind["tools"]) or "none"
+    bounds = kind["bounds"]
+    named = ([f"{t}({p})" for p in bounds[t]] if t in bounds else [t] for t in kind["tools"])
+    return ", ".join(name for names in named for name in names) or "none"
 
 
 def problem_json(problem: Problem) -> dict[str, Any]:

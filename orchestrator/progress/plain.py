@@ -45,7 +45,8 @@ def _refused(who: str, fact: ev.Fact) -> str | None:
         case ev.OffloadFailed():
             return f"{who} could not store a result of {fact.tool}: {one_line(fact.message)}"
         case ev.PermissionDecided(decision="deny"):
-            return f"{who} was denied {one_line(fact.tool)} by {one_line(fact.rule)}"
+            hint = f"; {one_line(fact.hint, 300)}" if fact.hint else ""
+            return f"{who} was denied {one_line(fact.tool)} by {one_line(fact.rule)}{hint}"
         case _:
             return None
 
