@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from workspace import Access, Bounds, ResultStore, Shell, why_no_sandbox
+from workspace.shell import watch
 
 OWN = ".outrider/runs/R/agents/own"
 CHILD = ".outrider/runs/R/agents/child"
@@ -29,6 +30,21 @@ exec setpriv --reuid {uid} --regid {uid} --clear-groups {bwrap} "$@"
 needs_sandbox = pytest.mark.skipif(
     why_no_sandbox() is not None, reason=str(why_no_sandbox()).partition(":")[0]
 )
+
+
+_known: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _known_processes() -> None:
+    """Other tests of the same worker may have left processes that are theirs."""
+    _known.clear()
+    _known.update(watch.family_of(os.getpid()))
+
+
+def processes() -> int:
+    """How many there are that came since the test began."""
+    return len(set(watch.family_of(os.getpid())) - _known)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ import pytest
 
 from orchestrator import Limits, Permissions, Report, Request, resume, run
 from orchestrator.testing import ScriptedModel, call, results
-from tests.shells import needs_sandbox
-from workspace.shell import watch
+from tests.shells import _known_processes, needs_sandbox, processes
 
+__all__ = ["_known_processes"]
 pytestmark = [pytest.mark.anyio, needs_sandbox]
 
 
@@ -47,11 +46,6 @@ def events(root: Path, name: str) -> list[dict[str, Any]]:
 
 def stored(root: Path, pattern: str) -> list[str]:
     return [path.read_text() for path in sorted(root.glob(pattern))]
-
-
-def processes() -> int:
-    """Of this test: itself, and what it has left running."""
-    return watch.use_of(os.getpid()).processes
 
 
 # ── what the model sees ──
@@ -165,7 +159,7 @@ async def test_what_cannot_be_run_is_an_error_result(
 async def test_a_command_is_ended_by_its_time_out_and_says_so(tmp_path: Path) -> None:
     (heard,) = await told(tmp_path, {"command": "echo begun; sleep 300", "timeout": 1})
     assert heard.startswith("begun\n[ended by its time-out")
-    assert processes() == 1
+    assert processes() == 0
 
 
 async def test_a_command_ends_with_the_agents_time_and_what_it_printed_is_kept(
@@ -179,7 +173,7 @@ async def test_a_command_ends_with_the_agents_time_and_what_it_printed_is_kept(
     report = await go(script, tmp_path, limits=Limits(max_seconds=2))
     assert (report.status, report.reason) == ("partial", "limit:max_seconds")
     assert "begun" in report.conclusion
-    assert processes() == 1
+    assert processes() == 0
 
 
 async def test_without_bubblewrap_the_shell_is_refused_unless_it_is_allowed_without(
@@ -257,7 +251,7 @@ async def test_jobs_are_listed_waited_for_and_ended_by_the_shells_own_words(
     assert heard[6] == heard[7] == "over\n[exit code 4]"
     assert heard[8].startswith("[%2 ended by kill")
     assert "[%1 exit code 4" in heard[9]
-    assert processes() == 1
+    assert processes() == 0
 
 
 async def test_what_a_job_has_printed_so_far_can_be_read_and_stays(tmp_path: Path) -> None:
@@ -274,7 +268,7 @@ async def test_what_a_job_has_printed_so_far_can_be_read_and_stays(tmp_path: Pat
 
     report = await go(script, tmp_path)
     assert report.conclusion.endswith("]\nso far")
-    assert processes() == 1
+    assert processes() == 0
 
 
 def child_of_bash(root: Path, text: str = "tools: Bash, Read") -> None:
@@ -330,7 +324,7 @@ async def test_a_childs_jobs_end_with_it_and_its_results_are_its_parents_to_read
         return got[2]
 
     report = await go(script, tmp_path)
-    assert left == [1]
+    assert left == [0]
     assert report.conclusion == "1\n1\n[exit code 0]"
     found = stored(tmp_path, ".outrider/runs/*/agents/*/results/*-bash.txt")
     texts = [text for text in found if text.startswith("1\n")]
@@ -354,12 +348,12 @@ async def test_a_cancelled_childs_commands_end_with_it(tmp_path: Path) -> None:
             with anyio.fail_after(60):
                 while not (tmp_path / "up").exists():  # noqa: ASYNC110
                     await anyio.sleep(0.02)
-            assert processes() > 1
+            assert processes() > 0
             return [call("cancel_task", agent_id=got[0].split(" ")[1])]
         return f"left: {processes()}"
 
     report = await go(script, tmp_path)
-    assert report.conclusion == "left: 1"
+    assert report.conclusion == "left: 0"
 
 
 async def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
@@ -373,9 +367,9 @@ async def test_a_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
         with anyio.fail_after(60):
             while not (tmp_path / "up").exists():  # noqa: ASYNC110
                 await anyio.sleep(0.02)
-        assert processes() > 1
+        assert processes() > 0
         group.cancel_scope.cancel()
-    assert processes() == 1
+    assert processes() == 0
 
 
 async def test_a_command_that_was_under_way_is_not_run_again_by_a_resumed_run(

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
-from tests.shells import OWN, Ground, ground, needs_sandbox
+from tests.shells import OWN, Ground, _known_processes, ground, needs_sandbox, processes
 from workspace import Access, Bounds, ResultStore, Shell, ShellRefused, WorkspaceError
-from workspace.shell import watch
 
+__all__ = ["_known_processes"]
 pytestmark = [pytest.mark.anyio, needs_sandbox]
 
 
@@ -73,6 +74,20 @@ async def test_output_is_stored_whole_before_anything_is_cut(place: Ground) -> N
         assert whole.startswith(output.head)
         assert whole.endswith(output.tail)
         assert (len(output.head), len(output.tail)) == (1_000, 4_000)
+
+
+async def test_a_large_output_is_never_held_in_memory(place: Ground) -> None:
+    """20 MB of it, of which less than 2 MB are here at any time."""
+    async with place.shell() as shell:
+        await shell.run("true", 30)
+        tracemalloc.start()
+        try:
+            ran = await shell.run("head -c 20000000 /dev/zero | tr '\\0' x", 60)
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert ran.output.chars == 20_000_000
+    assert most < 2_000_000
 
 
 async def test_bytes_that_are_no_text_are_written_as_escapes(place: Ground) -> None:
@@ -172,7 +187,7 @@ async def test_without_the_sandbox_a_command_may_do_what_the_user_may(place: Gro
         assert ran.why == "timeout"
         ended = await shell.run("sleep 300 & echo yes", 30)
         assert (ended.code, await shell.text(ended.output)) == (0, "yes\n")
-    assert watch.use_of(os.getpid()).processes == 1
+    assert processes() == 0
 
 
 # ── jobs ──
@@ -196,14 +211,14 @@ async def test_a_stopped_job_is_gone_and_what_it_printed_stays(place: Ground) ->
         await shell.stop(job)
         assert job.ran is None
         assert (place.root / job.path).read_text() == "begun\n"
-        assert watch.use_of(os.getpid()).processes == 1
+        assert processes() == 0
 
 
 async def test_jobs_end_with_their_shell(place: Ground) -> None:
     async with place.shell() as shell:
         for _ in range(3):
             await shell.start("sleep 300 & sleep 300", None)
-    assert watch.use_of(os.getpid()).processes == 1
+    assert processes() == 0
 
 
 async def test_the_number_of_jobs_is_bounded(place: Ground) -> None:
@@ -222,7 +237,7 @@ async def test_a_command_is_a_child_of_the_event_loops_own_thread(place: Ground)
     async with place.shell() as shell:
         await shell.start("sleep 300", None)
         await until(lambda: own.read_text().split())
-        assert watch.use_of(os.getpid()).processes > 1
+        assert processes() > 0
 
 
 # ── cancellation ──
@@ -254,9 +269,9 @@ async def test_of_100_commands_cancelled_in_the_middle_nothing_is_left(
             for _ in range(100):
                 group.start_soon(shell.run, command, 300)
             await until(lambda: len(list(place.root.glob("started.*"))) >= 50)
-            assert watch.use_of(os.getpid()).processes > 100
+            assert processes() > 000
             group.cancel_scope.cancel()
-        assert watch.use_of(os.getpid()).processes == 1
+        assert processes() == 0
         assert left_open() == descriptors
         assert sorted(place.root.rglob("*-bash.txt")) == files
         assert os.listdir(temporary) == []
@@ -269,7 +284,7 @@ async def test_a_command_cancelled_before_it_begins_leaves_nothing(place: Ground
         for seconds in (0, 0.001, 0.003, 0.01, 0.03):
             with anyio.move_on_after(seconds):
                 await shell.run("sleep 300", None)
-        assert (watch.use_of(os.getpid()).processes, left_open()) == (1, before)
+        assert (processes(), left_open()) == (0, before)
 
 
 @pytest.mark.parametrize("sandbox", [True, False])
@@ -285,7 +300,7 @@ async def test_where_the_kernel_has_no_descriptors_of_processes_all_is_as_before
         assert (await shell.run("sleep 300", 0.3)).why == "timeout"
         with anyio.move_on_after(0.3):
             await shell.run("sleep 300 & sleep 300", None)
-    await until(lambda: watch.use_of(os.getpid()).processes == 1)
+    await until(lambda: processes() == 0)
 
 
 # ── where the sandbox is missing ──

@@ -20,7 +20,7 @@ class Use:
 def use_of(pid: int) -> Use:
     """What `pid` and everything that it started use now. What ends meanwhile is left out."""
     threads = memory = 0
-    family = list(_family(pid))
+    family = list(family_of(pid))
     for member in family:
         threads += len(_names(f"/proc/{member}/task"))
         memory += _memory(member)
@@ -35,7 +35,8 @@ def parent_of(pid: int) -> int | None:
     return None
 
 
-def _family(pid: int) -> Iterator[int]:
+def family_of(pid: int) -> Iterator[int]:
+    """`pid` and everything that it started, as far as it is there now."""
     waiting = [pid]
     while waiting:
         member = waiting.pop()
