@@ -20,9 +20,17 @@ from orchestrator.mcp.server import Server
 HERE = Path(__file__).parent / "mcp_servers"
 
 
+# In the environment of every server that this process starts, and of what those start.
+MARK = "STARTED_BY_TEST_PROCESS"
+
+
 def program(name: str, *arguments: str) -> dict[str, Any]:
     """A server of `tests/mcp_servers` as `.mcp.json` describes it."""
-    return {"command": sys.executable, "args": [str(HERE / f"{name}.py"), *arguments]}
+    return {
+        "command": sys.executable,
+        "args": [str(HERE / f"{name}.py"), *arguments],
+        "env": {MARK: str(os.getpid())},
+    }
 
 
 def config(name: str, *arguments: str, key: str = "", **more: Any) -> ServerConfig:
@@ -34,6 +42,7 @@ def config(name: str, *arguments: str, key: str = "", **more: Any) -> ServerConf
         is_named=True,
         command=entry["command"],
         args=tuple(entry["args"]),
+        env=entry["env"],
         **more,
     )
 
@@ -56,16 +65,18 @@ async def running(
         group.cancel_scope.cancel()
 
 
-def processes(word: str = str(HERE)) -> list[int]:
-    """Processes with ``word`` in their command line; no zombies."""
+def processes() -> list[int]:
+    """What runs of the servers that this process has started, and of what they have started; other
+    test processes may be at it too."""
+    mark = f"{MARK}={os.getpid()}".encode()
     found = []
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
+        if folder.name.isdigit():
             try:
-                command = (folder / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
+                variables = (folder / "environ").read_bytes().split(b"\0")
+            except OSError:  # it has just ended
                 continue
-            if word in command:
+            if mark in variables:
                 found.append(int(folder.name))
     return found
 

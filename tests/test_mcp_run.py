@@ -373,6 +373,7 @@ async def test_a_definitions_own_server_is_started_by_rule_for_its_agents_alone(
         "  - own:",
         f"      command: {json.dumps(program('hostile')['command'])}",
         f"      args: {json.dumps(program('hostile', 'plain')['args'])}",
+        f"      env: {json.dumps(program('hostile')['env'])}",
     )
     agent(tmp_path, "owner", *lines)
 

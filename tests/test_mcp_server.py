@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.errors import ToolError
 from orchestrator.mcp import server as keeping
-from tests.mcp_tools import config, is_alive, processes, running, until
+from tests.mcp_tools import MARK, config, is_alive, processes, running, until
 
 pytest.importorskip("mcp")
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,8 @@ async def test_a_good_server_is_listed_called_and_ended(tmp_path: Path) -> None:
         assert await refusal(server, "fail", why="x") == "good/fail: Error executing tool fail"
         names = (await server.call("environment", {})).split("\n")[1:]  # type: ignore[union-attr]
         assert names[-1] == str(tmp_path)
-        assert set(names[:-1]) <= {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
+        allowed = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE", MARK}
+        assert set(names[:-1]) <= allowed
 
         # A new list: new agents get it, and what is gone answers with an error.
         await server.call("grow", {})
@@ -212,6 +213,7 @@ async def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
 async def test_nothing_outlives_the_scope(tmp_path: Path) -> None:
     """Neither a server that is deaf to signals, nor its child; also when it is cut in a call."""
     async with running(config("hostile", "plain"), tmp_path) as (server, _):
+        assert len(processes()) == 1
         said = str(await server.call("child", {}))
         child = int(said.splitlines()[-1])
         assert is_alive(child)
