@@ -112,7 +112,7 @@ async def test_a_denied_call_does_not_stop_the_others_and_is_logged(tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize("name", ["fetch"])
+@pytest.mark.parametrize("name", ["bash", "fetch"])
 async def test_an_optional_tool_is_offered_only_where_a_rule_names_it(
     tmp_path: Path, name: str
 ) -> None:
