@@ -115,6 +115,8 @@ class Agent:
     desk: Desk
     budget: Budget
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    # Reserved for the turn in which it hands over what it has.
+    held_tokens: int = 0
     children: list[str] = field(default_factory=list)
     conclusion_tokens: int = 2_000
     deadline: Deadline | None = None
@@ -148,6 +150,17 @@ class Agent:
                 turn += 1
             rows.append((self.agent_id, turn, fact))
         await self.seams.journal.append(rows, self._recorded)
+
+    def hold(self, tokens: int) -> None:
+        """Reserve ``tokens`` for the agent's last turn, from all that stand above it, until `let_go`."""
+        if not self.held_tokens:
+            self.held_tokens = tokens
+            self.budget.reserve(tokens)
+
+    def let_go(self) -> None:
+        """The agent has ended: what it held back is there for others."""
+        self.budget.release(self.held_tokens)
+        self.held_tokens = 0
 
     def deliver(self, message: MessageAdded) -> None:
         """Hand over what was said from outside; it enters the history at the next safe moment."""

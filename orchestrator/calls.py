@@ -202,7 +202,13 @@ def _limit_of(agent: Agent) -> Reached | None:
     if left is not None and left <= 0:
         return Reached("max_seconds", _seconds_of(agent))
     call = state.context_tokens + state.output_tokens
-    return agent.budget.refuses(call, state.context_tokens + HANDBACK_OUTPUT_TOKENS)
+    # What it holds for its last turn is reserved already, all the way up.
+    return agent.budget.refuses(call, max(handback_tokens(state) - agent.held_tokens, 0))
+
+
+def handback_tokens(state: State) -> int:
+    """Tokens that an agent needs for the one turn in which it hands over what it has."""
+    return state.context_tokens + HANDBACK_OUTPUT_TOKENS
 
 
 async def _note_level(agent: Agent) -> None:

@@ -8,8 +8,10 @@ from typing import Protocol
 from orchestrator import compose
 from orchestrator.agent import Agent, Call
 from orchestrator.background import Background, delivery
+from orchestrator.calls import handback_tokens
 from orchestrator.events import AgentSpawned, AgentStarted, MessageAdded
 from orchestrator.execution import current_call
+from orchestrator.state import apply
 from subagents import Brief, Conclusion, Definition, Finished, SpawnError, render
 
 
@@ -139,18 +141,27 @@ class Children:
         is_new = child_id not in parent.children
         if is_new:
             self._take_place()
-        child, spec = await self._maker.make_child(parent, definition, brief, child_id)
-        if is_new:
-            parent.children.append(child_id)
-            spawned = AgentSpawned(
-                child_id=child_id,
-                child_type=definition.name,
-                background=background,
-                tool_use_id=current_call.get().tool_use_id,
-                todo=brief.todo,
-            )
-            await parent.record(spawned)
-        await child.record(spec)
+        try:
+            child, spec = await self._maker.make_child(parent, definition, brief, child_id)
+            _take_room(child, spec)
+        except SpawnError:
+            self._spawned -= is_new
+            raise
+        try:
+            if is_new:
+                parent.children.append(child_id)
+                spawned = AgentSpawned(
+                    child_id=child_id,
+                    child_type=definition.name,
+                    background=background,
+                    tool_use_id=current_call.get().tool_use_id,
+                    todo=brief.todo,
+                )
+                await parent.record(spawned)
+            await child.record(spec)
+        except BaseException:
+            child.let_go()
+            raise
         return child
 
     async def _see_through(self, child: Agent) -> Conclusion:
@@ -172,6 +183,20 @@ class Children:
             raise SpawnError(
                 f"No subagent of yours is called {agent_id!r:.80}; there are: {names}."
             )
+
+
+def _take_room(child: Agent, spec: AgentStarted) -> None:
+    """Reserve the child's last turn. Raises `SpawnError` where a limit leaves no room for a first
+    request beside it."""
+    state = apply(child.state, spec)
+    last = handback_tokens(state)
+    reached = child.budget.refuses(state.context_tokens + state.output_tokens, last)
+    if reached is not None:
+        raise SpawnError(
+            f"Limit {reached.name} ({reached.limit:,g}): too little is left for a subagent; do it "
+            "yourself, or conclude with what you have."
+        )
+    child.hold(last)
 
 
 def _child_id(parent: Agent, definition: Definition) -> str:

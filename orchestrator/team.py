@@ -20,6 +20,7 @@ from orchestrator import compose
 from orchestrator.agent import Agent, Deadline, Observe, Seams
 from orchestrator.background import SILENT_SECONDS, Background, watch
 from orchestrator.budget import Budget, Limits
+from orchestrator.calls import handback_tokens
 from orchestrator.children import Children
 from orchestrator.commands import NAME as BASH
 from orchestrator.commands import Commands, end_jobs
@@ -442,6 +443,7 @@ class Team:
         which ends the run, and cancellation pass through."""
         self._live[child.agent_id] = child
         try:
+            child.hold(handback_tokens(child.state))
             await run_agent(child)
         except JournalError:
             raise
@@ -450,6 +452,7 @@ class Team:
             await conclude(child, "failed", "crashed", text)
         finally:
             del self._live[child.agent_id]
+            child.let_go()
             await end_jobs(child)
         await self._background.end_children_of(child)
         self._learn_from(child)

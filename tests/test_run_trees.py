@@ -381,3 +381,31 @@ async def test_s3_s4_over_http_the_tokens_are_the_servers_and_no_connection_is_l
         assert accounted(report) == billed(server.ledger.by_agent())
         stats = await get(f"{server.base_url}/_stats")
         assert (stats["in_flight"], live_tasks()) == (1, before)
+
+
+@pytest.mark.anyio
+async def test_a_child_reserves_its_last_turn_and_one_without_room_is_not_started(
+    tmp_path: Path,
+) -> None:
+    """S7: as many start as the limit has room for; the others are refused in words, and those at work
+    can still hand back what they have."""
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type == "main":
+            return (
+                "\n---\n".join(got) if got else [call("task", prompt=f"part {n}") for n in range(6)]
+            )
+        return "so far" if request.tool_choice is not None else [call("ls")]
+
+    report = await run(
+        "go", model=ScriptedModel(script), root=tmp_path, limits=Limits(max_tokens=30_000)
+    )
+    started = report.agents[1:]
+    refused = report.conclusion.count("Limit max_tokens (30,000): too little is left")
+    assert len(started) + refused == 6
+    assert started
+    assert refused
+    assert {(row.status, row.reason) for row in started} == {("partial", "limit:max_tokens")}
+    assert all(row.conclusion_tokens for row in started), "each handed back what it had"
+    assert report.usage.total_tokens <= 30_000
