@@ -69,13 +69,20 @@ class Case:
         given += [f"--parallel={brain.parallel}", f"--latency={self.latency}"]
         if isinstance(brain, Tree):
             return ("--brain=tree", f"--children={','.join(map(str, brain.children))}", *given)
-        return ("--brain=longhaul", f"--asked={brain.asked}", *given)
+        search = ("--search",) if brain.search else ()
+        return ("--brain=longhaul", f"--asked={brain.asked}", *search, *given)
 
 
-def _turns(count: int) -> Case:
+def _turns(count: int, name: str = "") -> Case:
     # The report is a turn as well. Small results: 400 of them fit the window, so nobody compacts.
     brain = LongHaul(calls=count - 1, kilobytes=1, asked=5)
-    return Case(f"b{count}", f"one agent, {count} turns of 1 KB", brain, count, "turn", 1)
+    return Case(name or f"b{count}", f"one agent, {count} turns of 1 KB", brain, count, "turn", 1)
+
+
+def _haul(name: str, calls: int, kilobytes: int) -> Case:
+    # As a model does that has an eye on its context: it looks for its facts instead of paging.
+    brain = LongHaul(calls=calls, kilobytes=kilobytes, search=True)
+    return Case(name, f"a long haul: {calls} look-ups of {kilobytes} KB", brain, calls, "call", 1)
 
 
 CASES = {
@@ -95,6 +102,28 @@ CASES = {
             510,
             latency=1.0,
         ),
+        _haul("d100", 100, 32),
+        _haul("d30", 30, 120),
+    )
+}
+# The same in the smallest size: to see that it works, not to measure.
+SMALL = {
+    case.name: case
+    for case in (
+        Case("a", "2 children, 1 call of 8 KB", Tree((2,), calls=1), 2, "child", 2),
+        _turns(6, "b25"),
+        _turns(7, "b100"),
+        _turns(8, "b400"),
+        Case(
+            "c",
+            "4 children at once, 2 of each of 2 parents",
+            Tree((2, 2), calls=1, kilobytes=1),
+            6,
+            "child",
+            6,
+        ),
+        _haul("d100", 10, 32),
+        _haul("d30", 10, 120),
     )
 }
 
@@ -119,7 +148,7 @@ class Sample:
 
 def sample(case: Case, variant: str, base_url: str, warm_url: str) -> Sample:
     """Run ``case`` once. What happens only once in a process has happened before it is measured."""
-    run = _outrider(case) if variant == "outrider" else _raw(case, streamed=variant == "streamed")
+    run = outrider(case) if variant == "outrider" else _raw(case, streamed=variant == "streamed")
     with TemporaryDirectory() as warm_folder, TemporaryDirectory() as folder:
         asyncio.run(run(warm_url, _WARM_UP, warm_folder))
         gc.collect()
@@ -154,15 +183,17 @@ def _raw(case: Case, *, streamed: bool) -> Run:
     return run
 
 
-def _outrider(case: Case) -> Run:
-    from orchestrator import Limits, run
+def outrider(case: Case) -> Run:
+    from orchestrator import Limits, run, tool
     from orchestrator.testing.standin.material import lookup
 
+    # It only reads, which is as well for the raw loop's: nothing needs to be on disk before it runs.
+    reading = tool(after_crash="repeat")(lookup)
     limits = Limits(concurrency=case.live, max_agents=None, max_turns=None)
 
     async def at(base_url: str, task: str, folder: str) -> int:
         report = await run(
-            task, model=MODEL, base_url=base_url, root=folder, tools=[lookup], limits=limits
+            task, model=MODEL, base_url=base_url, root=folder, tools=[reading], limits=limits
         )
         # A parent of very many gets the heads of their conclusions; they are whole on disk.
         paths = [Path(folder, agent.conclusion_path or "") for agent in report.agents[1:]]
@@ -204,12 +235,12 @@ def measure(case: Case, rounds: int, warm_url: str) -> list[list[Sample]]:
 
 
 def _fresh(case: Case, variant: str, warm_url: str) -> Sample:
-    with standin_process(*case.arguments) as server, _process() as pool:
+    with standin_process(*case.arguments) as server, fresh_process() as pool:
         return pool.submit(sample, case, variant, server.base_url, warm_url).result()
 
 
 @contextmanager
-def _process() -> Iterator[ProcessPoolExecutor]:
+def fresh_process() -> Iterator[ProcessPoolExecutor]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         yield pool

@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--calls", type=int, default=None, help="look-ups of an agent")
     add("--kilobytes", type=int, default=None, help="size of a look-up's result")
     add("--asked", type=int, default=10, help="longhaul: facts asked for at the end")
+    add("--search", action="store_true", help="longhaul: look for the facts instead of paging")
     add("--todo-every", type=int, default=0, help="longhaul: turns between to-do changes")
     add("--odd", action="append", default=[], metavar="CHILD=KIND", help="a misbehaving child")
     add("--think", action="store_true", help="thinking blocks, where the request allows them")
@@ -56,7 +57,9 @@ def _brain(options: argparse.Namespace) -> Brain:
     sizes = _given(parallel=options.parallel, calls=options.calls, kilobytes=options.kilobytes)
     brain: Brain
     if options.brain == "longhaul":
-        brain = LongHaul(asked=options.asked, todo_every=options.todo_every, **sizes)
+        brain = LongHaul(
+            asked=options.asked, todo_every=options.todo_every, search=options.search, **sizes
+        )
     elif options.brain == "echo":
         brain = echo
     else:
