@@ -61,8 +61,8 @@ def installation(name: str = "outrider") -> dict[str, Any]:
     largest = sorted(megabytes.items(), key=lambda item: -sum(item[1]))[:8]
     return {
         "packages": len(sizes),
-        "megabytes": round(sum(sum(size) for size in megabytes.values()), 1),
-        "megabytes_uncompiled": round(sum(size[0] for size in megabytes.values()), 1),
+        "megabytes": round(sum(size[0] for size in megabytes.values()), 1),
+        "megabytes_compiled": round(sum(size[1] for size in megabytes.values()), 1),
         "largest": {key: [round(part, 1) for part in size] for key, size in largest},
     }
 

@@ -56,7 +56,7 @@ def test_sizes_and_start_up_are_told_and_a_loss_is_flagged_without_failing(tmp_p
     assert now["losses"] == []
     figures = now["figures"]
     assert figures["g packages"] <= 35
-    assert figures["g megabytes"] > figures["g megabytes_uncompiled"] > 1
+    assert figures["g megabytes"] > 1
     # A journal cannot be larger than what is in it by much, nor smaller than it compresses to.
     assert 0.05 < figures["f a journal/text"] < 20
     before = {**figures, "g packages": 3, "g megabytes": figures["g megabytes"] / 1.05}
