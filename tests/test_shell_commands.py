@@ -171,6 +171,18 @@ async def test_a_workspace_is_seen_at_its_real_path_and_programs_work(place: Gro
         assert "usr" in await said(shell, "ls / && sed --version | head -1 && id -u")
 
 
+@pytest.mark.parametrize("home", ["/", "/usr/sbin", "/nonexistent/home"])
+async def test_commands_run_whatever_the_home_folder_is(
+    place: Ground, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.setenv("HOME", home)
+    async with place.shell() as shell:
+        assert (
+            await said(shell, "echo x > ~/x && cat ~/x && ls /usr/sbin | head -1 | wc -l")
+            == "x\n1\n"
+        )
+
+
 # ── without a sandbox ──
 
 

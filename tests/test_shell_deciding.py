@@ -105,6 +105,22 @@ def test_what_is_not_for_everybody_is_hidden_from_root(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("home", ["/", "", "relative", "/usr/sbin", "/etc", "/proc"])
+def test_a_home_in_the_place_of_the_systems_folders_is_put_elsewhere(
+    tmp_path: Path, home: str
+) -> None:
+    """Services have such homes; an empty one there would hide programs."""
+    view, _ = view_of(tmp_path, Access(), {"HOME": home}, network=False)
+    assert (view.home, view.environment["HOME"]) == ("/tmp", "/tmp")
+
+
+def test_a_home_that_is_a_link_is_named_by_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    view, _ = view_of(tmp_path, Access(), {"HOME": f"{tmp_path}/link"}, network=False)
+    assert view.home == view.environment["HOME"] == f"{tmp_path}/real"
+
+
 @pytest.mark.parametrize("root", ["/", "/proc/self"])
 def test_a_workspace_that_cannot_be_confined_is_refused(root: str) -> None:
     with pytest.raises(ShellRefused):

@@ -20,8 +20,6 @@ _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt"),
     *("/nix/store", "/gnu/store"),
 )
-# Where names are looked up, if /etc only points there.
-_RESOLVER = "/run/systemd/resolve"
 # Tools that people install for themselves, in their home folder. None of them keeps keys.
 _TOOLS = (
     *(".pyenv", ".nvm", ".rustup", ".cargo/bin", ".asdf", ".rbenv", ".volta", ".deno", ".bun/bin"),
@@ -41,8 +39,8 @@ def view_of(
     """
     place = str(root)
     environment = scrubbed(environ, network=network)
-    home = os.path.realpath(environment["HOME"])
-    _check(place, home)
+    home = environment["HOME"] = _home(environment["HOME"])
+    _check(place)
     is_read_only, mounts = masks(place, access)
     links, system = _system(network)
     view = View(
@@ -76,23 +74,34 @@ def counts_by_namespace(release: str | None = None) -> bool:
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 14)
 
 
-def _check(root: str, home: str) -> None:
+def _home(given: str) -> str:
+    """Where an empty home folder can be: it must not take the place of the system's folders."""
+    home = os.path.realpath(given) if os.path.isabs(given) else "/"
+    no_place = home == "/" or _is_below(home, (*_SYSTEM, "/proc", "/dev"))
+    return "/tmp" if no_place else home
+
+
+def _check(root: str) -> None:
     if root == "/":
         raise ShellRefused("the workspace is the whole file system: choose a folder with --root")
     if os.path.islink(f"{root}/{PRIVATE}"):
         raise ShellRefused(f"{PRIVATE} is a symbolic link, which a sandbox cannot guard: move it")
     for taken in ("/proc", "/dev", "/sys"):
-        if root.startswith(f"{taken}/") or home == taken:
-            raise ShellRefused(f"{taken} is no place for a workspace or a home folder")
+        if _is_below(root, (taken,)):
+            raise ShellRefused(f"{taken} is no place for a workspace")
 
 
 def _system(network: bool) -> tuple[list[tuple[str, str]], list[str]]:
     links, folders = [], []
-    for path in (*_SYSTEM, _RESOLVER) if network else _SYSTEM:
+    for path in _SYSTEM:
         if os.path.islink(path):
             links.append((os.readlink(path), path))
         elif os.path.isdir(path):
             folders.append(path)
+    # Which server to ask for names; often /etc only points to it.
+    resolver = os.path.realpath("/etc/resolv.conf")
+    if network and os.path.isfile(resolver) and not _is_below(resolver, _SYSTEM):
+        folders.append(resolver)
     return links, folders
 
 
