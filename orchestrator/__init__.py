@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.errors import ConfigError, JournalError, ModelError, OutriderError, ToolError
     from orchestrator.model import Model, ModelFacts, Reply, Request
     from orchestrator.permissions import Permissions
+    from orchestrator.reins import Reins
     from orchestrator.report import Report
     from orchestrator.resuming import fork, resume
     from orchestrator.run import run
@@ -30,6 +31,7 @@ _HOME = {
     "ModelFacts": "model",
     "OutriderError": "errors",
     "Permissions": "permissions",
+    "Reins": "reins",
     "Reply": "model",
     "Report": "report",
     "Request": "model",
@@ -53,6 +55,7 @@ __all__ = [
     "ModelFacts",
     "OutriderError",
     "Permissions",
+    "Reins",
     "Reply",
     "Report",
     "Request",

@@ -19,6 +19,7 @@ from orchestrator.ledger import Usage
 from orchestrator.messages import Message
 from orchestrator.model import Model
 from orchestrator.permissions import Asking, Permissions
+from orchestrator.reins import Reins
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
 from subagents import Conclusion, Definition, TaskTool
@@ -34,7 +35,7 @@ class Seams:
     ``slots``: held during one model call, so that an agent that waits for its children holds none.
     ``gates``: passed before a slot is taken; there all agents slow down together.
     ``price``: USD of a call, if known.
-    ``asking``: who is asked about calls that need it.
+    ``asking``: who is asked about calls that need it. ``reins``: by which it is stopped from outside.
     """
 
     run_id: str
@@ -45,6 +46,7 @@ class Seams:
     gates: Gates = field(default_factory=Gates)
     price: Callable[[str, Usage], float | None] = lambda model, usage: None
     asking: Asking = field(default_factory=Asking)
+    reins: Reins = field(default_factory=Reins)
     root: Path = Path()
 
 

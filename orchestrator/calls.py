@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator
@@ -22,9 +23,11 @@ from orchestrator.events import (
     LevelChanged,
     ModelFailed,
     ModelReplied,
+    Steered,
     TodosWritten,
     WindowCorrected,
 )
+from orchestrator.gate import Gate
 from orchestrator.intents import begun_with
 from orchestrator.ledger import Usage
 from orchestrator.model import Purpose, Reply, Request
@@ -40,6 +43,10 @@ _LATE_SECONDS = 1.0
 MIN_WINDOW_TOKENS = 512
 
 
+class _NotBegun(CallTimedOut):
+    """Nothing was sent: the run was being stopped before the call's turn had come."""
+
+
 async def call_model(agent: Agent, purpose: Purpose) -> None:
     """Make the agent's next call, or record the limit that forbids it."""
     await _take_in_edited_todos(agent)
@@ -49,7 +56,10 @@ async def call_model(agent: Agent, purpose: Purpose) -> None:
     await _note_level(agent)
     request = request_for(agent.state, purpose, run_id=agent.seams.run_id)
     outcome = await send(agent, request, agent.state.context_tokens)
-    if isinstance(outcome, ModelError) and purpose == "agent":
+    if isinstance(outcome, ModelError) and _is_given_up(agent, purpose):
+        # Not the call's failure counts, but that the agent is to hand back what it has.
+        await agent.record(Steered(command="cancel"))
+    elif isinstance(outcome, ModelError) and purpose == "agent":
         left = agent.seconds_left()
         if left is not None and left <= 0:
             await agent.record(BudgetReached(name="max_seconds", limit=_seconds_of(agent)))
@@ -60,20 +70,25 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelEr
     reserved = estimate + request.max_tokens
     agent.budget.reserve(reserved)
     try:
-        attempt = 0
+        attempt, begun = 0, time.monotonic()
         while True:
             attempt += 1
             started = time.monotonic()
             try:
                 reply = await _attempt(agent, request)
+            except _NotBegun as error:
+                return error
             except ModelError as error:
-                wait = _wait_after(agent, error, attempt, request.purpose)
+                wait = _wait_after(agent, error, attempt, request.purpose, begun)
                 if isinstance(error, RateLimited | Overloaded):
                     agent.seams.gates.before(request.model).slow_down(wait or 0.0)
                 await _record_failure(agent, request, error, wait)
                 if wait is None:
                     return error
-                await anyio.sleep(wait)
+                with agent.seams.reins.at_most(_after_stop(request.purpose, 0)):
+                    await anyio.sleep(wait)
+                if _is_given_up(agent, request.purpose):
+                    return error
             else:
                 latency_ms = round((time.monotonic() - started) * 1000)
                 await _record_reply(agent, request, reply, estimate, latency_ms)
@@ -84,17 +99,16 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelEr
 
 async def _attempt(agent: Agent, request: Request) -> Reply:
     """One try, holding one of the run's places for model calls, and never past the agent's deadline."""
-    left = agent.seconds_left()
-    seconds = None if left is None else max(left, 0.0)
-    if seconds is not None and request.purpose == "handback":
-        seconds += HANDBACK_SECONDS
+    purpose, reins = request.purpose, agent.seams.reins
+    seconds = _seconds_for(agent, purpose)
     gate = agent.seams.gates.before(request.model)
     # The model is told, so that it can say what a late answer had cost; the scope is for those that
     # do not listen, and for the waiting before the call.
-    with anyio.move_on_after(None if seconds is None else seconds + _LATE_SECONDS):
+    after_stop = reins.at_most(_after_stop(purpose, reins.model_seconds))
+    late = math.inf if seconds is None else seconds + _LATE_SECONDS
+    with after_stop, anyio.move_on_after(late):
         async with AsyncExitStack() as held:
-            with agent.patient():
-                await gate.enter(held, agent.seams.slots)
+            await _enter(agent, held, gate, purpose)
             if seconds is not None:
                 request = replace(request, seconds=seconds)
             reply = await agent.seams.model(request)
@@ -103,10 +117,54 @@ async def _attempt(agent: Agent, request: Request) -> Reply:
     raise CallTimedOut("the time was over before the model had answered")
 
 
-def _wait_after(agent: Agent, error: ModelError, attempt: int, purpose: Purpose) -> float | None:
+async def _enter(agent: Agent, held: AsyncExitStack, gate: Gate, purpose: Purpose) -> None:
+    """Take one of the places for model calls, when it is this call's turn."""
+    reins = agent.seams.reins
+    if reins.is_stopping and purpose == "handback":
+        # One call, and a person is waiting: not for as long as a service asks all others to wait.
+        await held.enter_async_context(agent.seams.slots)
+        return
+    with agent.patient(), reins.at_most(_after_stop(purpose, 0)):
+        await gate.enter(held, agent.seams.slots)
+    if _is_given_up(agent, purpose):
+        raise _NotBegun("the run is being stopped")
+
+
+def _seconds_for(agent: Agent, purpose: Purpose) -> float | None:
+    """How long one try may take."""
+    left = agent.seconds_left()
+    seconds = None if left is None else max(left, 0.0)
+    if purpose != "handback":
+        return seconds
+    if seconds is not None:
+        seconds += HANDBACK_SECONDS
+    reins = agent.seams.reins
+    if reins.is_stopping:
+        seconds = min(math.inf if seconds is None else seconds, reins.model_seconds)
+    return seconds
+
+
+def _after_stop(purpose: Purpose, seconds: float) -> float:
+    """How long after a stop something may take. Handing back begins only then."""
+    return math.inf if purpose == "handback" else seconds
+
+
+def _is_given_up(agent: Agent, purpose: Purpose) -> bool:
+    return agent.seams.reins.is_stopping and purpose != "handback"
+
+
+def _wait_after(
+    agent: Agent, error: ModelError, attempt: int, purpose: Purpose, begun: float
+) -> float | None:
+    if _is_given_up(agent, purpose):
+        return None
     left = agent.seconds_left()
     if left is not None and purpose == "handback":
         left += HANDBACK_SECONDS
+    reins = agent.seams.reins
+    if reins.is_stopping:
+        until = begun + reins.model_seconds - time.monotonic()
+        left = until if left is None else min(left, until)
     return wait_before_retry(error, attempt, deadline_in=left, jitter=random.random())
 
 

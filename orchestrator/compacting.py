@@ -89,7 +89,7 @@ class _Summariser:
 
     async def run(self) -> str | None:
         """A model's summary, if it gives one worth having."""
-        if self._agent.state.settings.summary_model == RULES:
+        if self._agent.state.settings.summary_model == RULES or self._agent.seams.reins.is_stopping:
             return None
         text = await self._on_own_prefix()
         if text is None:

@@ -265,10 +265,11 @@ class LevelChanged(Fact):
 
 
 class Steered(Fact):
-    """Somebody outside asked for something: ``compact``, before the next call, at any level."""
+    """Somebody outside asked for something: ``compact``, before the next call, at any level;
+    ``cancel``: begin nothing new and hand back what there is."""
 
     event: Literal["steered"] = "steered"
-    command: Literal["compact"]
+    command: Literal["compact", "cancel"]
 
 
 class CacheBroken(Fact):

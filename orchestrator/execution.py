@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -24,10 +25,14 @@ from orchestrator.intents import has_effects, interrupted
 from orchestrator.messages import Block
 from orchestrator.outputs import Output, as_output
 from orchestrator.permitting import denied_by, rule_on
+from orchestrator.steps import STOPPING
 from orchestrator.tools import AfterCrash, ThisCall, Tool, calling, explain
 from workspace import WorkspaceError
 
 current_call: ContextVar[Call] = ContextVar("current_call")
+
+_WAIT_FOR_CHILDREN = ("task", "ask_task")
+_NOT_FINISHED = f"stopped, and it may have happened in part: {STOPPING}"
 
 Uses = Sequence[tuple[int, Block]]
 
@@ -134,9 +139,12 @@ async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
     where = f"{agent.agent_id}/{call.turn}.{call.index}/{call.tool_use_id}"
     run_id = agent.seams.run_id
     calling.set(ThisCall(agent.seams.root, run_id, agent.agent_id, f"{run_id}/{where}"))
-    with anyio.move_on_after(left):
+    reins = agent.seams.reins
+    # Those that wait for children let these hand back.
+    after_stop = math.inf if used.name in _WAIT_FOR_CHILDREN else reins.tool_seconds
+    with reins.at_most(after_stop), anyio.move_on_after(left):
         return as_output(await used.run(use["input"]))
-    raise TimeoutError("stopped: the time is over")
+    raise TimeoutError("stopped: the time is over" if not reins.is_stopping else _NOT_FINISHED)
 
 
 async def _offload_at_birth(agent: Agent, use: Block, output: Output, facts: list[Fact]) -> Output:

@@ -13,16 +13,28 @@ from orchestrator.concluding import conclude
 from orchestrator.context.room import Compact, Offload
 from orchestrator.events import MessageAdded
 from orchestrator.execution import call_tools, refuse
+from orchestrator.halting import await_children, halt, heeded
 from orchestrator.offloading import offload
 from orchestrator.state import State
-from orchestrator.steps import CallModel, CallTools, End, Refuse, Say, Step, Wait, next_step
+from orchestrator.steps import (
+    AwaitChildren,
+    CallModel,
+    CallTools,
+    End,
+    Halt,
+    Refuse,
+    Say,
+    Step,
+    Wait,
+    next_step,
+)
 
 
 async def run_agent(agent: Agent) -> State:
     """Run a started agent to its end. Returns its last state."""
     await agent.take_in()
     while (step := next_step(agent.state)) is not None:
-        await perform(agent, step)
+        await perform(agent, heeded(agent, step))
         await agent.take_in()
     return agent.state
 
@@ -44,5 +56,9 @@ async def perform(agent: Agent, step: Step) -> None:  # noqa: C901 (one arm for 
             await offload(agent, reason, parts)
         case Compact(trigger, cut):
             await compact(agent, trigger, cut)
+        case Halt():
+            await halt(agent)
+        case AwaitChildren():
+            await await_children(agent)
         case End(status, reason, text):
             await conclude(agent, status, reason, text)

@@ -11,6 +11,7 @@ import anyio
 from orchestrator.agent import Agent
 from orchestrator.events import PermissionDecided
 from orchestrator.permissions import Answer, AskedFor, Decision, refusal
+from orchestrator.steps import STOPPING
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,16 @@ async def _asked(agent: Agent, tool: str, given: Mapping[str, Any], decision: De
     if answer in ("once", "always"):
         decided = _decided(tool, decision.rule, "allow", "person")
         return Ruling((decided,), passed=frozenset({decision.rule}))
+    if answer is None and agent.seams.reins.is_stopping:
+        return Ruling(refusal=f"[error] not run: {STOPPING}")
     by, hint = ("nobody", decision.how_to_permit) if answer is None else ("person", "")
     decided = _decided(tool, decision.rule, "deny", by, hint)
     return Ruling((decided,), _said(agent, tool, given, decision, answer))
 
 
 async def _answer(agent: Agent, asked: AskedFor) -> Answer | None:
-    with agent.patient(), anyio.move_on_after(agent.seconds_left()):
+    reins = agent.seams.reins
+    with agent.patient(), reins.at_most(0), anyio.move_on_after(agent.seconds_left()):
         try:
             return await agent.seams.asking.answer(asked)
         # A question that cannot be put is not answered, whatever the reason.

@@ -26,6 +26,7 @@ from orchestrator.permissions import Ask, Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
 from orchestrator.prices import pricing
 from orchestrator.readings import Tally
+from orchestrator.reins import Reins
 from orchestrator.report import Report
 from orchestrator.rundir import RunDir, check_run_id, find_run, new_run_id
 from orchestrator.session import Asked, Recorded, go_on, start_fork
@@ -52,6 +53,7 @@ async def resume(
     sandbox: bool | None = None,
     network: bool | None = None,
     ask: Ask | None = None,
+    reins: Reins | None = None,
     accept_changes: bool = False,
     observers: Sequence[Observe] = (),
 ) -> Report:
@@ -76,6 +78,7 @@ async def resume(
         sandbox: Whether commands are confined from now on.
         network: Whether confined commands may use the network from now on.
         ask: Asked about calls that the permissions say to ask for.
+        reins: By which you stop the run from outside, so that it hands back what it has.
         accept_changes: Go on although a definition has changed or a tool is missing.
         observers: Called with each batch of new records.
 
@@ -93,7 +96,9 @@ async def resume(
         kept = anew.on(Kept.of_json(past.options))
         check_goes_on(past, run_dir.run_id, agent_id, message, kept.limits)
         async with _prepared(kept, model, folder, tools, observers) as options:
-            options = replace(options, task=past.summary.task, run_id=run_dir.run_id, ask=ask)
+            options = replace(
+                options, task=past.summary.task, run_id=run_dir.run_id, ask=ask, reins=reins
+            )
             asked = Asked(agent_id, message, accept_changes)
             return await go_on(options, run_dir, journal, recorded, asked)
 
@@ -115,6 +120,7 @@ async def fork(
     sandbox: bool | None = None,
     network: bool | None = None,
     ask: Ask | None = None,
+    reins: Reins | None = None,
     accept_changes: bool = False,
     observers: Sequence[Observe] = (),
 ) -> Report:
@@ -139,7 +145,9 @@ async def fork(
     source = await run_sync(_source, run_dir, past, at, task)
     async with _prepared(kept, model, folder, tools, observers) as options:
         number = new_run_id(datetime.now(UTC)) if new_id is None else check_run_id(new_id)
-        options = replace(options, task=task or past.summary.task, run_id=number, ask=ask)
+        options = replace(
+            options, task=task or past.summary.task, run_id=number, ask=ask, reins=reins
+        )
         return await start_fork(options, source, task, accepts_changes=accept_changes)
 
 

@@ -20,6 +20,7 @@ from orchestrator.model import Model
 from orchestrator.permissions import Ask, Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
 from orchestrator.prices import Overrides
+from orchestrator.reins import Reins
 from orchestrator.report import Report
 from orchestrator.rundir import check_run_id, new_run_id
 from orchestrator.session import start
@@ -40,6 +41,7 @@ async def run(
     context: Context | None = None,
     permissions: Permissions | None = None,
     ask: Ask | None = None,
+    reins: Reins | None = None,
     sandbox: bool = True,
     network: bool = False,
     memory: bool = True,
@@ -67,6 +69,7 @@ async def run(
         permissions: What tools may do.
         ask: Asked about calls that the permissions say to ask for, one at a time; without it they
             are denied.
+        reins: By which you stop the run from outside, so that it hands back what it has.
         sandbox: Whether commands of the ``bash`` tool are confined (Linux, with bubblewrap). Without
             it they may do whatever you may.
         network: Whether commands in the sandbox may use the network.
@@ -108,4 +111,4 @@ async def run(
         kept = replace(kept, model=None if chosen is model else name)
         options = await options_of(kept, chosen, name, folder, made, observers, mcp_config)
         number = new_run_id(datetime.now(UTC)) if run_id is None else check_run_id(run_id)
-        return await start(replace(options, task=task, run_id=number, ask=ask))
+        return await start(replace(options, task=task, run_id=number, ask=ask, reins=reins))

@@ -22,6 +22,7 @@ from orchestrator.past import MAIN, Past
 from orchestrator.permissions import Asking
 from orchestrator.prices import cost_usd, pricing
 from orchestrator.readings import Tally
+from orchestrator.reins import Reins
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir
 from orchestrator.team import Options, Source, Team
@@ -172,6 +173,7 @@ async def _recording(
             slots=slots,
             price=partial(cost_usd, overrides=options.prices),
             asking=Asking(options.ask),
+            reins=options.reins or Reins(),
             root=options.root,
         )
 

@@ -24,7 +24,7 @@ from orchestrator.context.room import (
 from orchestrator.events import ModelFailed, Status
 from orchestrator.messages import Block, Message, user
 from orchestrator.model import Purpose, Request
-from orchestrator.state import State, reminder
+from orchestrator.state import STOPPED, State, reminder
 from subagents import problem_of
 
 # Replies in a row that may be cut at the output limit before the agent is ended.
@@ -43,10 +43,13 @@ _REPAIR = (
     "Your last message is your conclusion, and it cannot be used: {problem}. Write the whole "
     "conclusion again, complete in itself; no tool will run."
 )
-_HANDBACK = (
-    "You have reached a limit ({limit}) and no tool will run any more. Hand back what you have now: "
-    "what you found or did, with exact paths and values, and what is left to do."
+STOPPING = "the run is being stopped"
+_HAND_BACK = (
+    "no tool will run any more. Hand back what you have now: what you found or did, with exact paths "
+    "and values, and what is left to do."
 )
+_HANDBACK = f"You have reached a limit ({{limit}}) and {_HAND_BACK}"
+_STOPPED = f"You are being stopped from outside and {_HAND_BACK}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,23 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Halt:
+    """Begin nothing new: the run is being stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitChildren:
+    """Wait for a child in the background to hand back, for as long as that may take."""
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     status: Status
     reason: str | None
     conclusion: str
 
 
-Step = CallModel | CallTools | Refuse | Say | Wait | Offload | Compact | End
+Step = CallModel | CallTools | Refuse | Say | Wait | Offload | Compact | Halt | AwaitChildren | End
 
 
 def next_step(state: State) -> Step | None:
@@ -100,7 +113,7 @@ def next_step(state: State) -> Step | None:
         return _after_failure(state, state.failure)
     if state.unanswered:
         if state.limit is not None:
-            return Refuse(state.unanswered, f"not run: limit {state.limit}")
+            return Refuse(state.unanswered, f"not run: {_why(state.limit)}")
         return CallTools(state.unanswered)
     if state.reply_open and (step := _after_reply(state)) is not None:
         return step
@@ -115,7 +128,11 @@ def _after_failure(state: State, failure: ModelFailed) -> Step:
 
 def _limit_reason(state: State) -> str:
     limit = state.limit or ""
-    return limit if limit.startswith("permission:") else f"limit:{limit}"
+    return limit if limit == STOPPED or limit.startswith("permission:") else f"limit:{limit}"
+
+
+def _why(limit: str | None) -> str:
+    return STOPPING if limit == STOPPED else f"limit {limit}"
 
 
 def _after_reply(state: State) -> Step | None:
@@ -245,7 +262,7 @@ def _tail(state: State, purpose: Purpose) -> str | None:
     shown = reminder(state)
     if purpose != "handback":
         return shown
-    said = _HANDBACK.format(limit=state.limit)
+    said = _STOPPED if state.limit == STOPPED else _HANDBACK.format(limit=state.limit)
     return said if shown is None else f"{shown}\n\n{said}"
 
 

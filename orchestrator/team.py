@@ -51,6 +51,7 @@ from orchestrator.model import Model, ModelFacts
 from orchestrator.past import Past
 from orchestrator.permissions import OPTIONAL, Ask, Permissions, can_bind
 from orchestrator.prices import Overrides
+from orchestrator.reins import Reins
 from orchestrator.rundir import RunDir
 from orchestrator.skills import Skill, SkillTool, offered
 from orchestrator.state import replay
@@ -124,6 +125,7 @@ class Options:
     context: Context = Context()
     permissions: Permissions = Permissions()
     ask: Ask | None = None
+    reins: Reins | None = None
     sandbox: bool = True
     network: bool = False
     memory: bool = True

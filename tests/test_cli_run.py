@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,9 +16,7 @@ import pytest
 from orchestrator.cli.watching import harmless, progress_for
 from orchestrator.config import Settings as Config
 from orchestrator.events import Record
-from orchestrator.journal import read_records
 from orchestrator.progress import LiveTree, PlainLines
-from orchestrator.readings import summarise
 from orchestrator.rundir import list_runs
 from orchestrator.testing.standin import Fault, Server, Settings, call, say, serve
 from orchestrator.testing.standin.answers import Answer, Brain
@@ -387,34 +384,3 @@ def test_which_display_a_run_gets(
 
     monkeypatch.setenv("TERM", term)
     assert type(progress_for(Config(**settings), Stream(), Stream())) is expected
-
-
-# ── signals ──
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-async def test_the_first_signal_cancels_cleanly_and_says_what_is_kept(
-    root: Path, number: signal.Signals, code: int
-) -> None:
-    """H2, for now: the journal is whole, and the report says cancelled."""
-    asked = asyncio.Event()
-
-    async def never(body: Mapping[str, Any]) -> Answer:
-        asked.set()
-        await asyncio.Event().wait()
-        return say("never")
-
-    async with serve(never) as server:
-        process = await begin(server, root, "--output-format", "json")
-        await asyncio.wait_for(asked.wait(), 60)
-        process.send_signal(number)
-        out, err = await process.communicate()
-    assert process.returncode == code
-    newest = list_runs(root)[0]
-    report = json.loads(out)
-    assert (report["status"], report["run_id"]) == ("cancelled", newest.run_id)
-    assert f"kept in .outrider/runs/{newest.run_id}" in err.decode()
-    assert b"Traceback" not in err
-    found = summarise(read_records(newest.journal), newest.run_id)
-    assert found.status == "cancelled"

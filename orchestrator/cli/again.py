@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from orchestrator.config import Settings
     from orchestrator.events import Record
     from orchestrator.permissions import Ask
+    from orchestrator.reins import Reins
     from orchestrator.report import Report
 
 # The commands' own arguments; all others are settings.
@@ -70,7 +71,7 @@ def resume(
     past = list(read_records(run_dir.journal))
     text = None if message is None else read_task(message)
 
-    async def go(ask: Ask | None, observers: Sequence[Observe]) -> Report:
+    async def go(ask: Ask | None, reins: Reins, observers: Sequence[Observe]) -> Report:
         from orchestrator.past import MAIN
         from orchestrator.resuming import resume
 
@@ -82,6 +83,7 @@ def resume(
             tools=_tools(past, root),
             **given,
             ask=ask,
+            reins=reins,
             accept_changes=accept_changes,
             observers=observers,
         )
@@ -135,7 +137,7 @@ def fork(
     number = new_id() if run_id is None else check_run_id(run_id)
     text = None if task is None else read_task(task)
 
-    async def go(ask: Ask | None, observers: Sequence[Observe]) -> Report:
+    async def go(ask: Ask | None, reins: Reins, observers: Sequence[Observe]) -> Report:
         from orchestrator.resuming import fork
 
         return await fork(
@@ -147,6 +149,7 @@ def fork(
             tools=_tools(list(read_records(run_dir.journal)), root),
             **given,
             ask=ask,
+            reins=reins,
             accept_changes=accept_changes,
             observers=observers,
         )

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 
 import typer
 
@@ -29,7 +30,8 @@ def say(text: str) -> None:
     from orchestrator.redaction import redactor
 
     # Not typer.echo, which would write past a live display into the stream behind it.
-    sys.stderr.write(f"outrider: {redactor(os.environ)(inert(text))}\n")
+    with suppress(OSError):  # the terminal has gone away
+        sys.stderr.write(f"outrider: {redactor(os.environ)(inert(text))}\n")
 
 
 def code_of(status: str, reason: str | None) -> int:

@@ -117,7 +117,12 @@ def kept(run: RunDir, at: Path) -> list[str]:
     return [
         f"the work so far is kept in {run.shown(run.folder)}",
         f"see: outrider log {run.run_id}{_root(at)}",
+        going_on(run.run_id, at),
     ]
+
+
+def going_on(run_id: str, at: Path) -> str:
+    return f"go on with: outrider resume {run_id}{_root(at)}"
 
 
 def _root(at: Path) -> str:

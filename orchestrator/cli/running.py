@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from orchestrator.config import Settings
     from orchestrator.events import Record
     from orchestrator.permissions import Ask
+    from orchestrator.reins import Reins
     from orchestrator.report import Report
 
-    Go: TypeAlias = Callable[[Ask | None, Sequence[Observe]], Awaitable[Report]]
+    Go: TypeAlias = Callable[[Ask | None, Reins, Sequence[Observe]], Awaitable[Report]]
     Past: TypeAlias = Sequence[Record]
 
 # The command's own arguments; all others are settings.
@@ -95,7 +96,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     note_shell(settings)
     text, number = read_task(task), run_id or new_id()
 
-    async def go(ask: Ask | None, observers: Sequence[Observe]) -> Report:
+    async def go(ask: Ask | None, reins: Reins, observers: Sequence[Observe]) -> Report:
         from orchestrator.run import run
 
         return await run(
@@ -111,6 +112,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
             context=settings.context(),
             permissions=settings.permissions(),
             ask=ask,
+            reins=reins,
             sandbox=settings.sandbox,
             network=settings.network,
             memory=settings.memory,

@@ -1,11 +1,13 @@
-"""Work that a signal stops: the first one cleanly, the second one at once."""
+"""Work that signals stop, in three stages: it hands back what it has; it is cancelled; the process ends."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Generic, TypeVar
 
@@ -15,8 +17,7 @@ from anyio.abc import TaskStatus
 from orchestrator.cli.exits import SIGNALLED
 
 Result = TypeVar("Result")
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+Told = Callable[[], None]
 
 
 @dataclass
@@ -30,19 +31,26 @@ class Outcome(Generic[Result]):
 
 async def until_signal(
     work: Callable[[anyio.CancelScope], Awaitable[Result]],
-    *,
-    noted: Callable[[int], None],
-    at_once: Callable[[], None],
+    stop: Told,
+    cancelling: Told,
+    at_once: Told,
 ) -> Outcome[Result]:
-    """Await ``work(scope)`` and raise what it raises; SIGINT or SIGTERM cancel the scope.
+    """Await ``work(scope)`` and raise what it raises. Ctrl-C, SIGTERM and a terminal that goes away
+    count alike.
 
-    ``noted(number)`` is called when the first signal arrives; ``at_once()`` before a second one
-    stops the process on the spot, with nothing put away.
+    The first of them calls ``stop()``, which makes the work end by itself; the second calls
+    ``cancelling()`` and cancels the scope; at the third the process ends on the spot, after
+    ``at_once()`` and with all processes that it had started.
     """
     outcome: Outcome[Result] = Outcome()
     async with anyio.create_task_group() as group:
         scope = anyio.CancelScope()
-        await group.start(_listen, scope, outcome, noted, at_once)
+
+        def cancel() -> None:
+            cancelling()
+            scope.cancel()
+
+        await group.start(_listen, outcome, (stop, cancel), at_once)
         # Carried past the task group, which would wrap an error in an exception group.
         try:
             with scope:
@@ -56,29 +64,46 @@ async def until_signal(
 
 
 async def _listen(
-    scope: anyio.CancelScope,
     outcome: Outcome[Result],
-    noted: Callable[[int], None],
-    at_once: Callable[[], None],
+    stages: tuple[Told, Told],
+    at_once: Told,
     *,
     task_status: TaskStatus[None],
 ) -> None:
-    with anyio.open_signal_receiver(*SIGNALS) as signals:
+    heeded = _heeded()
+    with anyio.open_signal_receiver(*heeded) as signals:
         task_status.started()
-        async for number in signals:
-            outcome.signal = int(number)
-            break
+        for stage in stages:
+            outcome.signal = int(await anext(signals))
+            stage()
     # Plain handlers from here on: they also work while something blocks the event loop.
-    for each in SIGNALS:
+    for each in heeded:
         signal.signal(each, _stop_at_once(at_once))
-    assert outcome.signal is not None
-    noted(outcome.signal)
-    scope.cancel()
 
 
-def _stop_at_once(before: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
+def _heeded() -> list[signal.Signals]:
+    """Under nohup a terminal may go away."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    there = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    return [n for n in there if n.name != "SIGHUP" or signal.getsignal(n) != signal.SIG_IGN]
+
+
+def _stop_at_once(before: Told) -> Callable[[int, FrameType | None], None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        before()
+        with suppress(Exception):
+            before()
+        for pid in list(_started_by(os.getpid())):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         os._exit(SIGNALLED + number)
 
     return stop
+
+
+def _started_by(pid: int) -> Iterator[int]:
+    """All processes below ``pid``, where the system tells (Linux)."""
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError, ValueError):
+            for child in map(int, file.read_text().split()):
+                yield from _started_by(child)
+                yield child

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 from orchestrator.agent import Observe
@@ -54,8 +54,18 @@ def _cleaned(record: Record, redact: Redact) -> Record:
     return record.model_copy(update={"fact": fact.model_copy(update=update)})
 
 
-def shown(progress: LiveTree | PlainLines | None) -> AbstractContextManager[object]:
-    return nullcontext() if progress is None else progress
+@contextmanager
+def shown(progress: LiveTree | PlainLines | None) -> Iterator[None]:
+    """Show ``progress`` meanwhile; that its terminal may have gone away at the end harms nothing."""
+    if progress is None:
+        yield
+        return
+    progress.__enter__()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            progress.__exit__(None, None, None)
 
 
 def harmless(observe: Observe) -> Observe:

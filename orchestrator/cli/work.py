@@ -22,6 +22,7 @@ from orchestrator.journal import read_records
 from orchestrator.prices import pricing
 from orchestrator.progress import LiveTree, PlainLines
 from orchestrator.readings import Price, summarise
+from orchestrator.reins import Reins
 from orchestrator.report import Report, report_of
 from orchestrator.rundir import RunDir
 
@@ -31,19 +32,24 @@ class Work:
     """A run as it was asked for. ``go``: carries it out, with observers of its records. ``stdout`` is
     kept from the start: meanwhile it is redirected."""
 
-    go: Callable[[Sequence[Observe]], Awaitable[Report]]
+    go: Callable[[Reins, Sequence[Observe]], Awaitable[Report]]
     root: Path
     run_id: str
     settings: Settings
     stdout: TextIO
+    reins: Reins = field(default_factory=Reins, init=False)
     stream: Stream | None = field(default=None, init=False)
 
     async def carry_out(self, progress: LiveTree | PlainLines | None) -> Outcome[Report]:
         async def work(scope: anyio.CancelScope) -> Report:
-            return await self.go(self._observers(progress, scope.cancel))
+            return await self.go(self.reins, self._observers(progress, scope.cancel))
 
-        at_once = (lambda: None) if progress is None else progress.drop
-        return await until_signal(work, noted=self._noted, at_once=at_once)
+        def at_once() -> None:
+            if progress is not None:
+                progress.drop()
+            self._say_how_to_go_on()
+
+        return await until_signal(work, self._stop, self._cancel, at_once)
 
     def _observers(self, progress: Observe | None, gone: Callable[[], None]) -> list[Observe]:
         observers = [] if progress is None else [harmless(discreet(progress))]
@@ -54,9 +60,17 @@ class Work:
             observers.append(self.stream)
         return observers
 
-    def _noted(self, number: int) -> None:
+    def _stop(self) -> None:
+        self.reins.stop()
         if not self.settings.quiet:
-            say("stopping; once more stops at once")
+            say("stopping: agents hand back what they have; once more cancels")
+
+    def _cancel(self) -> None:
+        if not self.settings.quiet:
+            say("cancelling; once more stops on the spot")
+
+    def _say_how_to_go_on(self) -> None:
+        say(f"stopped on the spot; {output.going_on(self.run_id, self.root)}")
 
     def tell(self, outcome: Outcome[Report]) -> int:
         """Print the result, and what a person should know; returns the exit code."""
@@ -65,29 +79,39 @@ class Work:
         if outcome.result is None:
             return self._tell_stopped(outcome.signal)
         report = outcome.result
-        self._print(report)
+        self._print(report, outcome.signal)
+        stopped = report.reason == "cancelled" and outcome.signal is not None
+        more = [output.going_on(report.run_id, self.root)] if stopped else []
         if not self.settings.quiet:
-            say("\n  ".join(output.summary(report, self.root)))
-        elif report.status in ("failed", "empty"):
-            say(output.ending(report))
+            say("\n  ".join([*output.summary(report, self.root), *more]))
+        elif more or report.status in ("failed", "empty"):
+            say("\n  ".join([output.ending(report), *more]))
+        if stopped and outcome.signal is not None:
+            return exits.SIGNALLED + outcome.signal
         return exits.code_of(report.status, report.reason)
 
     def _tell_stopped(self, number: int | None) -> int:
         run_dir = RunDir(self.root, self.run_id)
         report = _report_of_stopped(run_dir, pricing(self.settings.prices))
         if report is not None:
-            self._print(report)
+            self._print(report, number)
         is_kept = report is not None and report.agents
         kept = output.kept(run_dir, self.root) if is_kept else ["nothing was run yet"]
         why = "cancelled" if number is not None else "stopped: nobody reads the output any more"
         say("\n  ".join([f"{why}; {kept[0]}", *kept[1:]]))
         return exits.FAILED if number is None else exits.SIGNALLED + number
 
-    def _print(self, report: Report) -> None:
-        if self.stream is not None:
-            self.stream.end(report)
-        else:
-            output.print_report(report, self.settings.output_format)
+    def _print(self, report: Report, number: int | None) -> None:
+        try:
+            if self.stream is not None:
+                self.stream.end(report)
+            else:
+                output.print_report(report, self.settings.output_format)
+                self.stdout.flush()
+        except OSError:
+            if number is None:
+                raise
+            exits.forget_stdout()  # the terminal has gone away
 
 
 def _report_of_stopped(run_dir: RunDir, price: Price) -> Report | None:

@@ -13,6 +13,11 @@ from orchestrator.progress.board import MAIN, Board
 from orchestrator.progress.inert import one_line
 from todos import parse
 
+_STEERED = {
+    "cancel": "is to hand back what it has",
+    "compact": "is to be compacted",
+}
+
 
 def notable(board: Board, record: Record, *, with_content: bool = True) -> str | None:
     """A line about ``record`` if it is notable; ``board`` is as it was before. ``with_content``: the
@@ -37,13 +42,15 @@ def notable(board: Board, record: Record, *, with_content: bool = True) -> str |
             calls = f", {interrupted} calls were interrupted" if interrupted else ""
             return f"{who} goes on{calls}"
         case _:
-            return _refused(who, fact)
+            return _told(who, fact)
 
 
-def _refused(who: str, fact: ev.Fact) -> str | None:
+def _told(who: str, fact: ev.Fact) -> str | None:
     match fact:
         case ev.OffloadFailed():
             return f"{who} could not store a result of {fact.tool}: {one_line(fact.message)}"
+        case ev.Steered(command=command):
+            return f"{who} {_STEERED[command]}"
         case ev.PermissionDecided(decision="deny"):
             hint = f"; {one_line(fact.hint, 300)}" if fact.hint else ""
             return f"{who} was denied {one_line(fact.tool)} by {one_line(fact.rule)}{hint}"

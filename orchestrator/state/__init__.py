@@ -4,7 +4,7 @@ Resume, replay, fork and every report read the same events, so what is true of a
 of a replayed one.
 """
 
-from orchestrator.state.fold import ARCHIVE, apply, replay
+from orchestrator.state.fold import ARCHIVE, STOPPED, apply, replay
 from orchestrator.state.value import State, reminder
 
-__all__ = ["ARCHIVE", "State", "apply", "reminder", "replay"]
+__all__ = ["ARCHIVE", "STOPPED", "State", "apply", "reminder", "replay"]

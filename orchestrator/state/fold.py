@@ -18,6 +18,8 @@ from orchestrator.state.value import State, append, evolve
 
 # The name in an `offload_failed` event for the archive of a compaction.
 ARCHIVE = "archive"
+STOPPED = "cancelled"
+"""The limit, and the reason of the end, of an agent that is stopped from outside."""
 MOST_DENIED_TURNS = 5
 """Turns in a row in which every call was denied, after which an agent hands back what it has."""
 _DENIED = re.compile(r"\[denied by (.*?)\](?: |$)", re.DOTALL)
@@ -63,8 +65,8 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
             return evolve(state, background=state.background | {child_id})
         case ev.BudgetReached(name=name):
             return evolve(state, limit=name, failure=None)
-        case ev.Steered(command="compact"):
-            return evolve(state, compact_asked=True)
+        case ev.Steered():
+            return _steer(state, event)
         case ev.OffloadFailed(tool=tool):
             archive = tool == ARCHIVE
             return evolve(
@@ -80,6 +82,14 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
             return evolve(state, ended=event)
         case _:
             return state
+
+
+def _steer(state: State, event: ev.Steered) -> State:
+    match event.command:
+        case "compact":
+            return evolve(state, compact_asked=True)
+        case "cancel":
+            return evolve(state, limit=STOPPED, failure=None)
 
 
 def _go_on(state: State, event: ev.AgentResumed) -> State:
