@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,12 @@ import pytest
 
 from orchestrator.mcp import own_servers
 from orchestrator.mcp.config import read_text
+from orchestrator.testing.standin import call, serve
+from orchestrator.testing.standin.answers import Answer
 from subagents import load
-from tests.mcp_tools import processes, program
+from tests.mcp_tools import processes, program, until
 from tests.test_cli_process import Cli, cli, root
+from tests.test_cli_run import begin
 
 __all__ = ["cli", "root"]
 pytest.importorskip("mcp")
@@ -166,3 +171,26 @@ def test_the_documents_files_are_read(tmp_path: Path) -> None:
     assert loaded.problems == []
     (server,) = own_servers(loaded.definitions["browsing"], {}).servers
     assert (server.command, server.args, server.is_named) == ("browser-mcp", ("--headless",), False)
+
+
+@pytest.mark.asyncio
+async def test_a_signal_ends_the_servers_too(root: Path) -> None:
+    """Also one that is in the middle of a call and heeds nothing."""
+    file = describe(root.parent / "servers.json", s=program("hostile", "plain"))
+
+    async def hang(body: Mapping[str, Any]) -> Answer:
+        return Answer([call("mcp__s__stubborn")])
+
+    async with serve(hang) as server:
+        process = await begin(server, root, "--mcp-config", file)
+        # It answers the first call, hears nothing any more, and is in the second one.
+        await until(lambda: _log(root).count(b'"tool_started"') == 2, 60)
+        assert len(processes()) == 1
+        process.send_signal(signal.SIGINT)
+        await process.communicate()
+    assert process.returncode == 130
+    assert processes() == []
+
+
+def _log(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in root.glob(".outrider/runs/*/log.jsonl"))
