@@ -21,11 +21,13 @@ from orchestrator.kept import Kept
 from orchestrator.ledger import Usage
 from orchestrator.mcp import Named, check_extra, find_servers, may_start
 from orchestrator.model import Model, ModelFacts
+from orchestrator.modelfacts import described
+from orchestrator.options import Options
 from orchestrator.permissions import Permissions
 from orchestrator.places import user_agent_folders, user_skill_folders
 from orchestrator.prices import cost_usd
 from orchestrator.skills import find_skills
-from orchestrator.team import BUILT_IN, Options, described
+from orchestrator.toolbox import BUILT_IN
 from orchestrator.tools import Tool, by_name
 from subagents import Definition, Loaded, discover, schema_of
 

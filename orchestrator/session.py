@@ -18,14 +18,16 @@ from orchestrator.journal import Journal, open_journal
 from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
 from orchestrator.model import Model
+from orchestrator.options import Options
 from orchestrator.past import MAIN, Past
 from orchestrator.permissions import Asking
 from orchestrator.prices import cost_usd, pricing
 from orchestrator.readings import Tally
 from orchestrator.reins import Reins
 from orchestrator.report import Report, report_of
+from orchestrator.revival import Source
 from orchestrator.rundir import RunDir
-from orchestrator.team import Options, Source, Team
+from orchestrator.team import Team
 
 Begin = Callable[[Team], Awaitable[Agent]]
 
@@ -64,8 +66,8 @@ async def start_fork(
 
     async def begin(team: Team) -> Agent:
         if not accepts_changes:
-            _refuse(team.changes_of(MAIN, source.started))
-        return await team.fork(source, task)
+            _refuse(team.revival.changes_of(MAIN, source.started))
+        return await team.revival.fork(source, task)
 
     return await _start(options, begin)
 
@@ -98,8 +100,8 @@ async def go_on(
 
     async def begin(team: Team) -> Agent:
         if not asked.accepts_changes:
-            _refuse(team.changes())
-        return await team.go_on(asked.agent_id, asked.message)
+            _refuse(team.revival.changes())
+        return await team.revival.go_on(asked.agent_id, asked.message)
 
     async with _recording(options, run_dir, journal, tally, recorded.records) as seams:
         agent = await _carry_out(options, run_dir, seams, tally, begin, past)

@@ -11,8 +11,9 @@ import pytest
 
 from orchestrator import Limits, Report, Request, run
 from orchestrator.messages import text_of
+from orchestrator.options import Options
 from orchestrator.rundir import RunDir
-from orchestrator.team import Options, Team
+from orchestrator.team import Team
 from orchestrator.testing import ScriptedModel, call, results, said
 from tests.histories import orphans
 
