@@ -131,10 +131,10 @@ def test_a_run_without_its_end_is_running_or_crashed(cli: Cli, root: Path) -> No
 
 def test_the_list_of_runs_fits_a_narrow_terminal(root: Path) -> None:
     rows = [["20261130-100000-aaaaaa", "finished", "2026-11-30 10:00", "1.0s", "12", "123,456"]]
-    lines = fitted([[*rows[0], "$0.1234", "a task in many words " * 9]], 80)
+    lines = fitted([[*rows[0], "$0.1234", "120 kB", "a task in many words " * 9]], 80)
     assert width_of(lines) <= 80
     assert "2026-11-30 10:00" not in lines[1]
-    assert "2026-11-30 10:00" in fitted([[*rows[0], "?", "short"]], 120)[1]
+    assert "2026-11-30 10:00" in fitted([[*rows[0], "?", "1.2 MB", "short"]], 120)[1]
 
 
 # ── tokens ──

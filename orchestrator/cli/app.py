@@ -36,7 +36,7 @@ app = typer.Typer(
 app.command("run")(running.run)
 app.command("resume")(again.resume)
 app.command("fork")(again.fork)
-app.command("runs")(runs.runs)
+app.add_typer(runs.app, name="runs")
 app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)
 app.command("context")(context.context)

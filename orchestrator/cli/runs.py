@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orchestrator.cli import options as opt
-from orchestrator.cli.table import Column, cost, duration, number, table, width_of
+from orchestrator.cli.prune import prune
+from orchestrator.cli.table import Column, cost, duration, number, size, table, width_of
 
 if TYPE_CHECKING:
     from orchestrator.readings import RunSummary
@@ -22,18 +23,30 @@ _COLUMNS = (
     Column("agents", right=True),
     Column("tokens", right=True),
     Column("cost", right=True),
+    Column("size", right=True),
     Column("task", least=10),
 )
 
 
-def runs(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
-    """The recorded runs of the workspace, newest first.
+# Left out where the table is too wide, one after another.
+_SPARED = ("started", "took", "size")
+
+app = typer.Typer(rich_markup_mode=None)
+app.command("prune")(prune)
+
+
+@app.callback(invoke_without_command=True)
+def runs(context: typer.Context, root: opt.Root = Path(), as_json: opt.Json = False) -> None:
+    """The recorded runs of the workspace, newest first, with their sizes on disk.
 
     \b
     Examples:
       outrider runs
+      outrider runs prune --older-than 30d
       outrider runs --json | jq -r '.[0].run_id'
     """
+    if context.invoked_subcommand is not None:
+        return
     from orchestrator.cli.output import clean, print_json
     from orchestrator.cli.terminal import print_lines, width
     from orchestrator.rundir import list_runs
@@ -48,12 +61,15 @@ def runs(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
 
 
 def fitted(rows: list[list[str]], width: int | None) -> list[str]:
-    """The table; where it is too wide, without the time that the ids tell as well."""
-    lines = table(_COLUMNS, rows, width)
-    if width is None or width_of(lines) <= width:
-        return lines
-    kept = [i for i, column in enumerate(_COLUMNS) if column.title != "started"]
-    return table([_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in rows], width)
+    """The table; where it is too wide, first without the time that the ids tell as well."""
+    kept = list(range(len(_COLUMNS)))
+    for title in (None, *_SPARED):
+        kept = [i for i in kept if _COLUMNS[i].title != title]
+        columns = [_COLUMNS[i] for i in kept]
+        lines = table(columns, [[row[i] for i in kept] for row in rows], width)
+        if width is None or width_of(lines) <= width:
+            break
+    return lines
 
 
 def _read(run: RunDir) -> tuple[RunSummary, str]:
@@ -78,6 +94,7 @@ def _row(run: RunDir, found: RunSummary, status: str) -> list[str]:
 
     from orchestrator.cli.output import clean
     from orchestrator.progress import one_line
+    from orchestrator.pruning import size_of
 
     began = found.started
     return [
@@ -88,6 +105,7 @@ def _row(run: RunDir, found: RunSummary, status: str) -> list[str]:
         str(len(found.agents)),
         number(found.usage.total_tokens),
         cost(found.cost_usd),
+        size(size_of(run.folder)),
         one_line(clean(found.task), 200),
     ]
 
@@ -95,6 +113,7 @@ def _row(run: RunDir, found: RunSummary, status: str) -> list[str]:
 def _as_json(run: RunDir, found: RunSummary, status: str) -> dict[str, Any]:
     from orchestrator.events import SCHEMA
     from orchestrator.logs import timestamp
+    from orchestrator.pruning import size_of
 
     return {
         "schema": SCHEMA,
@@ -108,5 +127,6 @@ def _as_json(run: RunDir, found: RunSummary, status: str) -> dict[str, Any]:
         "agents": len(found.agents),
         "usage": found.usage.as_json(),
         "cost_usd": found.cost_usd,
+        "bytes": size_of(run.folder),
         "path": run.shown(run.folder),
     }

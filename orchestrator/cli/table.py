@@ -62,6 +62,17 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}h{minutes % 60:02d}m"
 
 
+def size(count: int) -> str:
+    """``950 B``, ``12 kB``, ``1.2 MB``."""
+    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= limit:
+            scaled = count / limit
+            return (
+                f"{scaled:.0f} {unit}" if scaled >= 9.95 or unit == "kB" else f"{scaled:.1f} {unit}"
+            )
+    return f"{count} B"
+
+
 def cost(usd: float | None) -> str:
     """A price that is not known is shown as such, never as zero."""
     return "?" if usd is None else f"${usd:.4f}" if usd < 100 else f"${usd:,.2f}"

@@ -5,7 +5,7 @@ commits it together, so that 500 agents cost a few disk flushes and not 500. Wha
 journal's order (state, log, progress) runs in the writer, after the commit, in that order.
 """
 
-from orchestrator.journal.lock import is_running
+from orchestrator.journal.lock import is_running, let_lock_go, take_lock
 from orchestrator.journal.opening import open_journal
 from orchestrator.journal.reading import read_records
 from orchestrator.journal.rows import SCHEMA_VERSION
@@ -21,8 +21,10 @@ __all__ = [
     "Salvage",
     "Whole",
     "is_running",
+    "let_lock_go",
     "open_journal",
     "read_records",
     "salvage",
     "spelled",
+    "take_lock",
 ]
