@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,15 @@ from orchestrator.errors import RequestRejected
 from orchestrator.testing import call, results
 from orchestrator.viewer.export import bundle
 from tests.test_cli_process import Cli, cli, root
-from tests.viewing import HOSTILE, LONG_LINE, hostile, record_run, two_children
+from tests.viewing import (
+    HOSTILE,
+    LONG_LINE,
+    crowd,
+    hostile,
+    record_run,
+    two_children,
+    write_journal,
+)
 
 __all__ = ["cli", "root"]
 
@@ -89,6 +99,25 @@ def test_the_file_holds_the_run_and_every_agents_detail(cli: Cli, root: Path) ->
         detail = data[f"agent:{agent.agent_id}"]
         assert len(detail["turns"]) == agent.turns
     assert data["agent:main"]["conclusion"] == "merged"
+
+
+@pytest.mark.parametrize(("facts", "status"), [(20, "crashed"), (60, "finished")])
+def test_a_run_without_its_end_says_so_in_the_file(
+    cli: Cli, root: Path, facts: int, status: str
+) -> None:
+    write_journal(root, list(crowd(2, 60))[:facts])
+    _, parts = export(cli, root)
+    assert parts.data()["story"]["run"]["status"] == status
+
+
+def test_of_a_damaged_journal_the_file_holds_what_can_be_read(cli: Cli, root: Path) -> None:
+    place = write_journal(root, crowd(2, 60))
+    with closing(sqlite3.connect(place.journal)) as database, database:
+        database.execute("DELETE FROM records WHERE seq = 30")
+    _, parts = export(cli, root)
+    story = parts.data()["story"]
+    assert "record 30 is missing" in story["run"]["problem"]
+    assert story["last"] == 29
 
 
 def test_the_policy_allows_this_script_and_this_style_and_no_connection(

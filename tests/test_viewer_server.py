@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from orchestrator import Request
+from orchestrator.errors import RequestRejected
 from orchestrator.testing import call, results
 from orchestrator.viewer import pagefiles
 from orchestrator.viewer.security import HEADERS, refusal
@@ -263,19 +264,32 @@ def test_a_hostile_conclusion_is_told_as_text(tmp_path: Path) -> None:
 
 
 def test_secrets_are_taken_out_of_what_is_shown(tmp_path: Path) -> None:
+    """In the task, a tool's output, a prompt, a conclusion, an error, also where content is shown."""
     workspace = tmp_path / "ws"
     workspace.mkdir()
     key = "sk-ant-api03-" + "a1b2c3d4" * 10
 
-    def script(request: Request) -> Any:
-        return f"the key is {key}, the token {SECRET}"
+    both = f"the key is {key}, the token {SECRET}"
+    (workspace / "note.txt").write_text(both)
 
-    record_run(workspace, script, task=f"use {key} and {SECRET}")
+    def script(request: Request) -> Any:
+        match len(results(request)):
+            case 0:
+                return [call("read_file", path="note.txt")]
+            case 1:
+                return [call("task", prompt=both)] if request.agent_type == "main" else both
+            case _:
+                raise RequestRejected(both)
+
+    record_run(workspace, script, task=f"use {both}")
     with viewer(workspace, DEPLOY_TOKEN=SECRET) as running:
         with running.stream() as patches:
             shown = json.dumps(next(patches))
-        shown += running.get("/agent?id=main").body
-    assert "the key is" in shown
+            agents = [row["id"] for row in json.loads(shown)["agents"]]
+        details = [running.get(f"/agent?id={agent}").body for agent in agents]
+        shown += "".join(details) + running.get("/accounts").body
+    assert len(details) == 2
+    assert all("the key is [redacted], the token [redacted]" in detail for detail in details)
     assert key not in shown
     assert SECRET not in shown
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli import options as opt
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, JournalError
 
 if TYPE_CHECKING:
     from orchestrator.events import Record
@@ -61,7 +61,7 @@ def view(
 def _export(place: RunDir, to: Path) -> None:
     from orchestrator.cli.exits import say
     from orchestrator.cli.pricing import price_for
-    from orchestrator.journal import read_records
+    from orchestrator.journal import is_running, read_records
     from orchestrator.redaction import redactor
     from orchestrator.rundir import write_text_atomic
     from orchestrator.viewer import Story, accounts, cleaner, detail
@@ -69,10 +69,18 @@ def _export(place: RunDir, to: Path) -> None:
 
     clean = cleaner(redactor(os.environ))
     story = Story(place.run_id, price_for(place.root))
-    records = list(read_records(place.journal))
+    story.alive = is_running(place.journal)
+    records: list[Record] = []
+    try:
+        records.extend(read_records(place.journal))
+    except JournalError as error:
+        # What came before the damage is in the list, and the page says what is wrong.
+        if not records:
+            raise
+        story.problem = str(error)
+    story.take_all(records)
     by_agent: dict[str, list[Record]] = {}
     for record in records:
-        story.take(record)
         by_agent.setdefault(record.agent_id, []).append(record)
     details = (clean(detail(by_agent[agent_id], place.run_id)) for agent_id in story.tally.agents)
     told = clean(accounts(records, story.price))
