@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.config import Settings
     from subagents import Loaded, Problem
 
-app = typer.Typer(help="Definitions of subagents, and their problems.", rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 
 Paths = Annotated[
     list[str] | None,
@@ -35,7 +35,13 @@ Strict = Annotated[bool, typer.Option("--strict", help="Repairs and other warnin
 
 @app.callback()
 def _agents() -> None:
-    """Definitions of subagents, and what is wrong with their files."""
+    """Definitions of subagents, and what is wrong with their files.
+
+    \b
+    Examples:
+      outrider agents list
+      outrider agents new log-reader
+    """
 
 
 @app.command("list")

@@ -16,6 +16,7 @@ from orchestrator.cli import (
     context,
     doctor,
     exits,
+    init,
     log,
     memory,
     replay,
@@ -30,7 +31,6 @@ from orchestrator.cli import (
 app = typer.Typer(
     name="outrider",
     rich_markup_mode=None,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command("run")(running.run)
@@ -47,6 +47,7 @@ app.add_typer(agents.app, name="agents")
 app.add_typer(memory.app, name="memory")
 app.command("skills")(skills.skills)
 app.add_typer(config.app, name="config")
+app.command("init")(init.init)
 app.command("doctor")(doctor.doctor)
 
 
@@ -68,6 +69,7 @@ def _outrider(
 
     \b
     Examples:
+      outrider init
       outrider run "Survey this repository" --model rehearsal
       outrider tokens latest
       outrider run --help

@@ -11,7 +11,7 @@ import typer
 from orchestrator.cli import options as opt
 from orchestrator.cli.table import Column, table
 
-app = typer.Typer(help="Settings and where they come from.", rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 _LIMITS = {
     *("max_tokens", "max_cost", "max_turns", "max_seconds", "max_agents"),
     *("concurrency", "depth"),
@@ -21,7 +21,13 @@ _COLUMNS = (Column("setting"), Column("value", least=20), Column("from", least=1
 
 @app.callback()
 def _config() -> None:
-    """Settings and where they come from."""
+    """Settings and where they come from.
+
+    \b
+    Examples:
+      outrider config show
+      outrider config show --json
+    """
 
 
 @app.command("show")

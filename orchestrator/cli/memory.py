@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.memory_shown import Reviewed
     from workspace import Memory
 
-app = typer.Typer(help="What agents keep for later sessions.", rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to keep, on one line.")]
 Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="An entry's id, or its whole text.")]
@@ -36,6 +36,11 @@ def _memory() -> None:
 
     The project's memory is .outrider/MEMORY.md; a type of agent with memory: agent in its definition
     has one of its own in .outrider/memory.
+
+    \b
+    Examples:
+      outrider memory show
+      outrider memory add "Releases are cut from main"
     """
 
 
