@@ -67,9 +67,11 @@ class Deadline:
 
 
 class Desk(Protocol):
-    """Where an agent's own files are kept. ``is_followup``: it answers a question after its end."""
+    """Where an agent's own files are kept. ``is_followup``: it answers a question after its end.
+    ``is_revived``: it was at work in an earlier process too."""
 
     is_followup: bool
+    is_revived: bool
 
     async def archive(self, messages: Sequence[Message], heading: str) -> str:
         """Append messages to the archive; returns its path in the workspace. Raises ``OSError``."""

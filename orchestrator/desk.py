@@ -9,7 +9,7 @@ from pathlib import Path
 from anyio.to_thread import run_sync
 
 from orchestrator.messages import Message
-from orchestrator.rundir import RunDir, append_archive, write_text_atomic
+from orchestrator.rundir import RunDir, append_archive, drop_section, write_text_atomic
 
 
 @dataclass
@@ -22,6 +22,8 @@ class DiskDesk:
     todos: Path
     # What is concluded now answers a question after the end; the first conclusion stays.
     is_followup: bool = False
+    # Its files may hold what a crash kept from being recorded.
+    is_revived: bool = False
     _stamp: tuple[int, int] | None = field(default=None, init=False)
 
     @classmethod
@@ -32,6 +34,8 @@ class DiskDesk:
         return cls(run, own.history, own.conclusion, own.todos)
 
     async def archive(self, messages: Sequence[Message], heading: str) -> str:
+        if self.is_revived:
+            await run_sync(drop_section, self.history, heading)
         await run_sync(append_archive, self.history, messages, heading)
         return self.run.shown(self.history)
 

@@ -236,6 +236,7 @@ class Revival:
         # It is offered what its requests declare, and no more.
         agent.tools = {name: agent.tools[name] for name in spec.tools if name in agent.tools}
         agent.desk.is_followup = any(isinstance(f, AgentEnded) for f in facts)
+        agent.desk.is_revived = True
         if agent.files is not None:
             agent.files.recall(state.seen)
         return agent

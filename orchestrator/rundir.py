@@ -213,6 +213,21 @@ def append_archive(path: Path, messages: Sequence[Message], heading: str) -> Non
         _flush_folder(path.parent)
 
 
+def drop_section(path: Path, heading: str) -> None:
+    """Take the section ``heading`` out of the archive ``path`` where it is the last one: a crash came
+    between it and the record of its compaction, which is made again. Raises `OSError`."""
+    title = b"## " + " ".join(heading.split()).encode(errors="backslashreplace") + b"\n"
+    with suppress(FileNotFoundError), path.open("rb+") as file:
+        begin, last = 0, -1
+        for line in file:  # messages are lines of JSON: none begins like a heading
+            if line.startswith(b"## "):
+                last = begin if line == title else -1
+            begin += len(line)
+        if last >= 0:
+            file.truncate(last)
+            os.fsync(file.fileno())
+
+
 def read_archive(path: Path) -> Iterator[Message]:
     """The messages of `append_archive`, in order. A line torn by a crash is left out: its message
     had not been dropped."""

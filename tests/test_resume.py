@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +27,10 @@ from orchestrator import (
     run,
     tool,
 )
-from orchestrator.errors import RunInUse
-from orchestrator.events import AgentResumed, Record
-from orchestrator.journal import open_journal, read_records
+from orchestrator.errors import JournalError, RunInUse
+from orchestrator.events import AgentResumed, Record, from_json
+from orchestrator.journal import SCHEMA_VERSION, Entry, open_journal, read_records
+from orchestrator.journal.rows import INSERT, SELECT, row_of
 from orchestrator.messages import text_of
 from orchestrator.rundir import RunDir
 from orchestrator.testing import ScriptedModel, call, results
@@ -486,3 +490,65 @@ def test_killed_after_any_event_and_resumed_the_end_is_the_same(tmp_path: Path) 
     )
     assert done.returncode == 0, done.stderr
     assert "all the same end" in done.stdout
+
+
+# What events of the first version did not say yet.
+_NEWER = {
+    "run_started": ("options",),
+    "agent_started": ("digest",),
+    "tool_started": ("index",),
+    "tool_returned": ("seen",),
+    "agent_spawned": ("todo",),
+    "message_added": ("asked_by",),
+    "model_replied": ("request_hash",),
+}
+
+
+def made_older(journal: Path) -> None:
+    """Rewrite the journal as the first version of its format had it."""
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        rows = connection.execute(SELECT, (0, None, None)).fetchall()
+        connection.execute("DELETE FROM records")
+        for seq, ts, agent_id, turn, event, packed, body, _ in rows:
+            fact = json.loads(zlib.decompress(body) if packed else body)
+            for name in _NEWER.get(event, ()):
+                fact.pop(name, None)
+            data = json.dumps(fact).encode()
+            entry = Entry(agent_id, turn, from_json(data))
+            connection.execute(INSERT, row_of(seq, ts, entry, data))
+
+
+async def test_a_journal_of_the_first_version_is_read_and_resumed(tmp_path: Path) -> None:
+    """The format's number stays as long as older journals can be read: what they do not say is what
+    held then. The library must be told the rest again."""
+
+    def charge() -> str:
+        """Charge."""
+        return "charged"
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type != "main":
+            return "looked" if got else [call("ls")]
+        if not got:
+            return [call("charge"), call("task", prompt="look")]
+        return "; ".join(got)
+
+    stop = Stop("tool_returned", 1, agent_type="general")
+    await stopped(tmp_path, script, stop, tools=[charge])
+    journal = RunDir(tmp_path, "r").journal
+    made_older(journal)
+    with closing(sqlite3.connect(journal)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    report = await resume("r", model=ScriptedModel(script), root=tmp_path, tools=[charge])
+    assert report.status == "finished"
+    assert report.conclusion.startswith("charged; [general ")
+    assert "looked" in report.conclusion
+
+
+async def test_a_journal_of_a_newer_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    await run("go", model=ScriptedModel(lambda request: "done"), root=tmp_path, run_id="r")
+    with closing(sqlite3.connect(RunDir(tmp_path, "r").journal)) as connection, connection:
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(JournalError, match="use a newer Outrider"):
+        await resume("r", "more", model=ScriptedModel(lambda request: "done"), root=tmp_path)

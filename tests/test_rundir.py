@@ -21,6 +21,7 @@ from orchestrator.rundir import (
     RunDir,
     append_archive,
     check_run_id,
+    drop_section,
     find_run,
     list_runs,
     new_run_id,
@@ -286,3 +287,20 @@ def test_an_archive_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         append_archive(tmp_path / "agents" / "history.md", [user("x")], "first")
     with pytest.raises(OSError, match="No space"):
         append_archive(Path("/dev/full"), [user("x" * 100_000)], "first")
+
+
+def test_a_section_that_a_crash_left_unrecorded_is_dropped_before_it_is_made_again(
+    tmp_path: Path,
+) -> None:
+    """Only the last one, and only under the same heading: what was recorded stays."""
+    archive = tmp_path / "history.md"
+    drop_section(archive, "Compaction 1: messages 1–2")
+    append_archive(archive, [user("## Compaction 2: messages 3–4")], "Compaction 1: messages 1–2")
+    whole = archive.read_bytes()
+    append_archive(archive, [user("three")], "Compaction 2: messages 3–4")
+    drop_section(archive, "Compaction 1: messages 1–2")
+    assert len(list(read_archive(archive))) == 2
+    drop_section(archive, "Compaction 2: messages 3–4")
+    assert archive.read_bytes() == whole
+    append_archive(archive, [user("three")], "Compaction 2: messages 3–4")
+    assert [m["content"][0]["text"] for m in read_archive(archive)][-1] == "three"
