@@ -17,7 +17,7 @@ from orchestrator.gate import Gates
 from orchestrator.journal import Journal
 from orchestrator.ledger import Usage
 from orchestrator.messages import Message
-from orchestrator.model import Model
+from orchestrator.model import Fallback, Model
 from orchestrator.permissions import Asking, Permissions
 from orchestrator.reins import Reins
 from orchestrator.state import State, apply
@@ -36,6 +36,7 @@ class Seams:
     ``gates``: passed before a slot is taken; there all agents slow down together.
     ``price``: USD of a call, if known.
     ``asking``: who is asked about calls that need it. ``reins``: by which it is stopped from outside.
+    ``fallback``: the model that takes over where an agent's own does not answer any more.
     """
 
     run_id: str
@@ -47,6 +48,7 @@ class Seams:
     price: Callable[[str, Usage], float | None] = lambda model, usage: None
     asking: Asking = field(default_factory=Asking)
     reins: Reins = field(default_factory=Reins)
+    fallback: Fallback | None = None
     root: Path = Path()
 
 

@@ -27,6 +27,7 @@ from orchestrator.events import (
     TodosWritten,
     WindowCorrected,
 )
+from orchestrator.fallback import switch_after
 from orchestrator.gate import Gate
 from orchestrator.intents import begun_with
 from orchestrator.ledger import Usage
@@ -59,10 +60,19 @@ async def call_model(agent: Agent, purpose: Purpose) -> None:
     if isinstance(outcome, ModelError) and _is_given_up(agent, purpose):
         # Not the call's failure counts, but that the agent is to hand back what it has.
         await agent.record(Steered(command="cancel"))
-    elif isinstance(outcome, ModelError) and purpose == "agent":
+    elif isinstance(outcome, ModelError):
+        await _after_failure(agent, outcome, purpose)
+
+
+async def _after_failure(agent: Agent, error: ModelError, purpose: Purpose) -> None:
+    """A call was given up: the time is over, or another model takes over."""
+    if purpose == "agent":
         left = agent.seconds_left()
         if left is not None and left <= 0:
             await agent.record(BudgetReached(name="max_seconds", limit=_seconds_of(agent)))
+            return
+    if (switched := switch_after(agent.state, error, agent.seams.fallback)) is not None:
+        await agent.record(switched)
 
 
 async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelError:

@@ -141,6 +141,7 @@ class Settings(BaseSettings):
     window: Count = _CONTEXT.window
     keep_turns: int = _CONTEXT.keep_turns
     summary_model: str | None = _CONTEXT.summary_model
+    fallback_model: str | None = None
 
     max_tokens: Count = _LIMITS.max_tokens
     max_cost: Amount = _LIMITS.max_cost

@@ -272,6 +272,28 @@ class Steered(Fact):
     command: Literal["compact", "cancel"]
 
 
+class ModelSwitched(Fact):
+    """The agent goes on with another model, because its own did not answer any more. ``why``: the kind
+    of error. Thinking is bound to the model that thought: it leaves the history, whole."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        defer_build=True,
+        extra="ignore",
+        serialize_by_alias=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+    event: Literal["model_switched"] = "model_switched"
+    from_model: str = Field(alias="from")
+    to: str
+    why: str
+    window_tokens: int
+    output_tokens: int
+    binds_thinking: bool = False
+    diagnostics: bool = False
+
+
 class CacheBroken(Fact):
     """A request read less from the cache than the one before had put there. ``cause``: our own edit
     of the history, or ``service``: it had expired there, or was evicted."""
@@ -402,6 +424,7 @@ Event = Annotated[
     | LevelChanged
     | AgentSilent
     | Steered
+    | ModelSwitched
     | CacheBroken
     | WindowCorrected
     | TodosWritten

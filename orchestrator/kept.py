@@ -24,6 +24,7 @@ class Kept:
 
     model: str | None = None
     base_url: str | None = None
+    fallback_model: str | None = None
     agents: tuple[str, ...] = ()
     agent: str | None = None
     tools: tuple[str, ...] = ()

@@ -97,6 +97,14 @@ class ModelFacts:
     diagnostics: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """The model with which agents go on when theirs does not answer any more."""
+
+    name: str
+    facts: ModelFacts = ModelFacts()
+
+
 @runtime_checkable
 class Model(Protocol):
     """Anything that answers requests. Called from many tasks at once."""

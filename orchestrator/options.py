@@ -14,7 +14,7 @@ from orchestrator.compose import MAIN, MODEL_ALIASES, REHEARSAL
 from orchestrator.context.policy import Context
 from orchestrator.mcp import Found
 from orchestrator.memories import Scope, scope_of
-from orchestrator.model import Model, ModelFacts
+from orchestrator.model import Fallback, Model, ModelFacts
 from orchestrator.permissions import Ask, Permissions
 from orchestrator.prices import Overrides
 from orchestrator.reins import Reins
@@ -42,6 +42,7 @@ class Options:
     permissions: Permissions = Permissions()
     ask: Ask | None = None
     reins: Reins | None = None
+    fallback: Fallback | None = None
     sandbox: bool = True
     network: bool = False
     memory: bool = True

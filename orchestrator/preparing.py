@@ -20,7 +20,7 @@ from orchestrator.errors import ConfigError, NoModelChosen
 from orchestrator.kept import Kept
 from orchestrator.ledger import Usage
 from orchestrator.mcp import Named, check_extra, find_servers, may_start
-from orchestrator.model import Model, ModelFacts
+from orchestrator.model import Fallback, Model, ModelFacts
 from orchestrator.modelfacts import described
 from orchestrator.options import Options
 from orchestrator.permissions import Permissions
@@ -64,6 +64,7 @@ async def options_of(
     main = MAIN if kept.agent is None else _main_of(definitions, kept.agent)
     _check_main(main, settings, name, facts)
     _check_price(kept, name)
+    fallback = await _fallback(kept, model, aliases)
     return Options(
         task="",
         root=folder,
@@ -84,11 +85,20 @@ async def options_of(
         main_facts=facts,
         aliases=aliases,
         prices=kept.prices,
+        fallback=fallback,
         log_content=kept.log_content,
         telemetry=kept.telemetry,
         observers=observers,
         kept=kept.as_json(),
     )
+
+
+async def _fallback(kept: Kept, model: Model, aliases: Mapping[str, str]) -> Fallback | None:
+    if kept.fallback_model is None:
+        return None
+    name = resolved(kept.fallback_model, aliases)
+    _check_price(kept, name)
+    return Fallback(name, await described(model, name))
 
 
 def own_tools(tools: Iterable[Callable[..., Any] | Tool]) -> dict[str, Tool]:

@@ -18,6 +18,7 @@ from orchestrator.events import (
     MessageAdded,
     ModelFailed,
     ModelReplied,
+    ModelSwitched,
     Offloaded,
     Record,
     RunEnded,
@@ -267,6 +268,8 @@ def _agent_after(row: AgentRow, record: Record, price: Price) -> AgentRow:
             return _counted(row, record)
         case WindowCorrected(tokens=tokens):
             return replace(row, window_tokens=tokens)
+        case ModelSwitched(to=to, window_tokens=tokens):
+            return replace(row, model=to, window_tokens=tokens)
         case MessageAdded() | AgentResumed():
             return replace(row, status=None, reason=None)  # a follow-up: it goes on
         case _:

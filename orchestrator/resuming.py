@@ -45,6 +45,7 @@ async def resume(
     agent: str = MAIN,
     model: str | Model | None = None,
     base_url: str | None = None,
+    fallback_model: str | None = None,
     root: str | Path = ".",
     tools: Iterable[Callable[..., Any] | Tool] | None = None,
     agents: Iterable[str | Path] | None = None,
@@ -69,6 +70,7 @@ async def resume(
         agent: The agent that goes on; any but the main one goes on alone, without its parents.
         model: A `Model`, where the run had one that was no name.
         base_url: Another server.
+        fallback_model: The model that takes over from now on where an agent's own does not answer.
         root: The workspace that holds the run.
         tools: The functions again, where they cannot be imported by their names.
         agents: Definition files or folders again, where they have moved.
@@ -93,7 +95,9 @@ async def resume(
         recorded = await run_sync(_read, run_dir)
         past = recorded.past
         agent_id = _agent_of(past, agent)
-        anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network)
+        anew = _Anew(
+            base_url, agents, limits, context, permissions, sandbox, network, fallback_model
+        )
         kept = anew.on(Kept.of_json(past.options))
         check_goes_on(past, run_dir.run_id, agent_id, message, kept.limits)
         async with _prepared(kept, model, folder, tools, observers) as options:
@@ -112,6 +116,7 @@ async def fork(
     new_id: str | None = None,
     model: str | Model | None = None,
     base_url: str | None = None,
+    fallback_model: str | None = None,
     root: str | Path = ".",
     tools: Iterable[Callable[..., Any] | Tool] | None = None,
     agents: Iterable[str | Path] | None = None,
@@ -141,7 +146,7 @@ async def fork(
     folder = await run_sync(workspace, root)
     run_dir = await run_sync(find_run, folder, run_id)
     past = (await run_sync(_read, run_dir)).past
-    anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network)
+    anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network, fallback_model)
     kept = anew.on(Kept.of_json(past.options))
     source = await run_sync(_source, run_dir, past, at, task)
     async with _prepared(kept, model, folder, tools, observers) as options:
@@ -196,6 +201,7 @@ class _Anew:
     permissions: Permissions | Given | None
     sandbox: bool | None
     network: bool | None
+    fallback_model: str | None
 
     def on(self, kept: Kept) -> Kept:
         """The settings of before, with these. Raises `ConfigError`."""
@@ -205,6 +211,7 @@ class _Anew:
             "permissions": _more_rules(kept.permissions, self.permissions),
             "sandbox": self.sandbox,
             "network": self.network,
+            "fallback_model": self.fallback_model,
         }
         try:
             given["limits"] = _changed(kept.limits, self.limits)

@@ -32,6 +32,7 @@ async def run(
     *,
     model: str | Model | None = None,
     base_url: str | None = None,
+    fallback_model: str | None = None,
     root: str | Path = ".",
     tools: Iterable[Callable[..., Any] | Tool] = (),
     mcp_config: Named | None = None,
@@ -58,6 +59,8 @@ async def run(
         task: What to do, in words.
         model: A model's name, ``"rehearsal"``, or a `Model` such as ``ScriptedModel``.
         base_url: A server that speaks the Messages API, instead of the provider's own.
+        fallback_model: Another model of the same service, with which an agent goes on when its own does
+            not answer in spite of all tries. Never for a request that is too long or refused.
         root: The workspace; run data goes to ``.outrider/runs`` in it.
         tools: Plain typed functions, async or not, that agents may call.
         mcp_config: MCP servers to start: a file like ``.mcp.json``, or its content. Those of the
@@ -90,6 +93,7 @@ async def run(
     made = own_tools(tools)
     kept = Kept(
         base_url=base_url,
+        fallback_model=fallback_model,
         agents=tuple(map(str, agents)),
         agent=agent,
         tools=tuple(filter(None, map(where, made.values()))),

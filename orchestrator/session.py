@@ -176,6 +176,7 @@ async def _recording(
             price=partial(cost_usd, overrides=options.prices),
             asking=Asking(options.ask),
             reins=options.reins or Reins(),
+            fallback=options.fallback,
             root=options.root,
         )
 

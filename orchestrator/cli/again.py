@@ -34,6 +34,7 @@ def resume(
     window: opt.Window = None,
     keep_turns: opt.KeepTurns = None,
     summary_model: opt.SummaryModel = None,
+    fallback_model: opt.FallbackModel = None,
     max_tokens: opt.MaxTokens = None,
     max_cost: opt.MaxCost = None,
     max_turns: opt.MaxTurns = None,
@@ -103,6 +104,7 @@ def fork(
     window: opt.Window = None,
     keep_turns: opt.KeepTurns = None,
     summary_model: opt.SummaryModel = None,
+    fallback_model: opt.FallbackModel = None,
     max_tokens: opt.MaxTokens = None,
     max_cost: opt.MaxCost = None,
     max_turns: opt.MaxTurns = None,
@@ -173,7 +175,11 @@ def _given(context: typer.Context) -> tuple[dict[str, Any], Settings]:
 
     rules = {name: tuple(options.get(name, ())) for name in ("allow", "deny")}
     given: dict[str, Any] = {
-        **{name: getattr(settings, name) for name in ("sandbox", "network") if name in options},
+        **{
+            name: getattr(settings, name)
+            for name in ("sandbox", "network", "fallback_model")
+            if name in options
+        },
         "limits": changed(OF_LIMITS),
         "context": changed(OF_CONTEXT),
         "permissions": rules,

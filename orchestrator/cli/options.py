@@ -88,6 +88,13 @@ KeepTurns = Annotated[
 SummaryModel = Annotated[
     str | None, typer.Option(metavar="NAME|rules", help="Who writes summaries; rules: no model.")
 ]
+FallbackModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="A model that takes over where an agent's own does not answer any more.",
+    ),
+]
 MaxTokens = Annotated[str | None, typer.Option(metavar="N", help="Tokens of the whole run (none).")]
 MaxCost = Annotated[
     str | None, typer.Option(metavar="USD", help="Cost of the whole run in USD (none).")

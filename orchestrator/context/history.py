@@ -97,6 +97,15 @@ def _without_thinking(old: Entry) -> Entry:
     return replace(old, message={"role": "assistant", "content": content})
 
 
+def thoughtless(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """The entries without any thinking; their chains are stale until `restack`."""
+    return tuple(
+        new if new is old else replace(entry(new.message, old.turn, b""), reminder=old.reminder)
+        for old in entries
+        for new in (_without_thinking(old),)
+    )
+
+
 def with_block(old: Entry, index: int, block: Block) -> Entry:
     """The entry with one block replaced; its chain is stale until `restack`."""
     content = [block if i == index else b for i, b in enumerate(old.message["content"])]

@@ -65,6 +65,37 @@ def compact(state: State, event: ev.Compacted) -> State:
     return _edited(state, (*head, *kept), "compaction")
 
 
+def switch_model(state: State, event: ev.ModelSwitched) -> State:
+    """After another model took over: nothing that was said of the old one's requests holds."""
+    spec = state.spec.model_copy(
+        update={
+            "model": event.to,
+            "window_tokens": event.window_tokens,
+            "output_tokens": event.output_tokens,
+            "binds_thinking": event.binds_thinking,
+            "diagnostics": event.diagnostics,
+        }
+    )
+    messages = history.thoughtless(state.messages)
+    stacked = history.restack(messages, state.start_chain, binding=event.binds_thinking)
+    return evolve(
+        state,
+        started=spec,
+        messages=stacked,
+        weight=sum(e.weight for e in stacked),
+        window_tokens=event.window_tokens,
+        newest_breakpoint=None,
+        shown_todos="",
+        estimator=state.estimator.forget_report(),
+        cached_tokens=0,
+        edited_by=None,
+        message_id=None,
+        has_thought=False,
+        output_limit=None,
+        failure=None,
+    )
+
+
 def _request_that_would_go(state: State, kept: Sequence[Entry], archive: str) -> Iterable[str]:
     """The user's newest request after the first, where it is in no message that is kept."""
     newest = state.newest_request

@@ -13,7 +13,7 @@ from orchestrator.context.policy import Context
 from orchestrator.ledger import Ledger
 from orchestrator.messages import Block, encode, tool_result, user
 from orchestrator.state.calling import take_failure, take_reply
-from orchestrator.state.edits import compact, offload_parts
+from orchestrator.state.edits import compact, offload_parts, switch_model
 from orchestrator.state.value import State, append, evolve
 
 # The name in an `offload_failed` event for the archive of a compaction.
@@ -67,6 +67,8 @@ def _note(state: State, event: ev.Event) -> State:  # noqa: C901 (one arm for ea
             return evolve(state, limit=name, failure=None)
         case ev.Steered():
             return _steer(state, event)
+        case ev.ModelSwitched():
+            return switch_model(state, event)
         case ev.OffloadFailed(tool=tool):
             archive = tool == ARCHIVE
             return evolve(
