@@ -16,6 +16,7 @@ from orchestrator.journal import read_records
 from orchestrator.rundir import list_runs
 from orchestrator.testing.standin import Settings, call, say, serve
 from orchestrator.testing.standin.answers import Answer
+from orchestrator.testing.standin.ledger import FIGURES
 from tests.test_cli_process import OUTRIDER, Cli, clean_environment, cli, root
 from tests.test_cli_run import begin, results
 
@@ -115,3 +116,12 @@ async def test_whatever_stops_a_run_it_goes_on_and_pays_for_nothing_twice(
         assert sorted(set(asked)) == [0, 1, 2, 3]
         assert len(asked) <= 5 + handed_back, "at most the call that was under way is made again"
         assert [f.event for f in facts].count("tool_returned") == 3
+        # Token for token what the server told of the requests whose answers arrived.
+        told = {row.request_id: row for row in server.ledger.rows}
+        for reply in replies:
+            row = told.pop(reply.request_id or "")
+            assert reply.usage is not None
+            assert [reply.usage.as_json()[figure] for figure in FIGURES[:4]] == [
+                getattr(row, figure) for figure in FIGURES[:4]
+            ]
+        assert len(told) <= 1, "the answer that the signal cut off"
