@@ -6,18 +6,16 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from orchestrator.cli.app import app
 from orchestrator.config import Settings, load_settings
 from subagents import discover
 from tests.test_cli_process import Cli, cli, outrider, root
+from tests.test_docs import COMMANDS
 
 __all__ = ["cli", "root"]
 MADE = [".outrider/config.toml", ".outrider/MEMORY.md", ".outrider/agents/my-agent.md"]
@@ -120,26 +118,17 @@ def test_what_it_shows_is_the_default_or_said_to_be_an_example(cli: Cli, root: P
 # ── help and completion ──
 
 
-def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    yield path, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below, *path, name)
-
-
-ALL = dict(commands(typer.main.get_command(app)))
-
-
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_every_help_has_examples_that_call_that_command_with_options_that_it_has(
     path: tuple[str, ...],
 ) -> None:
-    described = ALL[path].help.partition("Examples:")[2].strip().splitlines()
+    described = COMMANDS[path].help.partition("Examples:")[2].strip().splitlines()
     assert described
     for line in described:
         words = shlex.split(line[re.search(r"\boutrider ", line).end() :].split("|")[0])  # type: ignore[union-attr]
         assert tuple(words[: len(path)]) == path, line
-        called = max((p for p in ALL if p == tuple(words[: len(p)])), key=len)
-        known = {name for p in ALL[called].params for name in (*p.opts, *p.secondary_opts)}
+        called = max((p for p in COMMANDS if p == tuple(words[: len(p)])), key=len)
+        known = {name for p in COMMANDS[called].params for name in (*p.opts, *p.secondary_opts)}
         asked = {word.split("=")[0] for word in words if word.startswith("--")}
         assert asked <= {*known, "--help"}, line
 

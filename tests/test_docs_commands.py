@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli_process import Cli, cli, root
+from tests.test_cli_process import Cli, clean_environment, cli, root
 from tests.test_docs import DOCUMENTS, blocks
 
 __all__ = ["cli", "root"]
@@ -25,10 +25,18 @@ ELSEWHERE = {
 }
 
 
+# These tell one story: the files that they show are written as they come, and their programs run.
+STORIES = ("launch.md", "write-a-subagent.md")
+
+
 def lines_of(document: Path) -> list[str]:
     """The command lines of a page that call `outrider`."""
     shown = (*blocks(document, "sh"), *blocks(document, "console"))
-    lines = [line.removeprefix("$ ") for block in shown for line in block.splitlines()]
+    return commands_in("".join(shown))
+
+
+def commands_in(block: str) -> list[str]:
+    lines = [line.removeprefix("$ ") for line in block.splitlines()]
     return [line for line in lines if line.startswith("outrider ")]
 
 
@@ -36,8 +44,34 @@ def left_out(line: str) -> bool:
     return any(re.search(pattern, line) for pattern in ELSEWHERE)
 
 
+def run_line(line: str, cli: Cli) -> None:
+    if not left_out(line):
+        expected = re.search(r"# exit code (\d+)", line)
+        ran = cli(*shlex.split(line, comments=True)[1:])
+        assert ran.code == int(expected[1] if expected else 0), f"{line}\n{ran.err or ran.out}"
+
+
+def run_program(code: str, folder: Path) -> str:
+    """What a program prints, run as a file in ``folder``."""
+    name = re.match(r"# (\w+\.py)\n", code)
+    file = folder / (name[1] if name else "shown.py")
+    file.write_text(code)
+    done = subprocess.run(
+        [sys.executable, file.name],
+        cwd=folder,
+        env=clean_environment(folder.parent),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize(
-    "document", [d for d in DOCUMENTS if lines_of(d)], ids=lambda d: d.relative_to(d.parent.parent)
+    "document",
+    [d for d in DOCUMENTS if lines_of(d) and d.name not in STORIES],
+    ids=lambda d: d.name,
 )
 def test_the_commands_of_a_page_run_one_after_another(
     document: Path, cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -46,9 +80,28 @@ def test_the_commands_of_a_page_run_one_after_another(
     monkeypatch.setenv("OUTRIDER_PRICES", '{"rehearsal": {"input": 1, "output": 5}}')
     assert cli("run", "Survey this folder", "--quiet").code == 0
     for line in lines_of(document):
-        if not left_out(line):
-            ran = cli(*shlex.split(line, comments=True)[1:])
-            assert ran.code == 0, f"{line}\n{ran.err or ran.out}"
+        run_line(line, cli)
+
+
+@pytest.mark.parametrize("page", STORIES)
+def test_a_page_that_tells_a_story_is_true_from_its_beginning_to_its_end(
+    page: str, cli: Cli, root: Path
+) -> None:
+    """Commands run, files are written, programs print what the page says."""
+    text = (DOCUMENTS[0].parent / "docs" / page).read_text(encoding="utf-8")
+    printed = ""
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if language == "sh":
+            for line in commands_in(block):
+                run_line(line, cli)
+        elif language == "markdown":
+            name = re.search(r"^name: (\S+)$", block, re.MULTILINE)
+            assert name is not None
+            (root / f".outrider/agents/{name[1]}.md").write_text(block)
+        elif language == "python":
+            printed = run_program(block, root)
+        elif language == "text":
+            assert printed == block
 
 
 def test_what_is_left_out_is_shown_somewhere() -> None:
@@ -62,8 +115,4 @@ def test_what_is_left_out_is_shown_somewhere() -> None:
 
 @pytest.mark.parametrize("code", blocks(DOCUMENTS[0], "python"), ids=("first", "tools"))
 def test_the_readmes_python_runs_as_written(code: str, root: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "alpha/alpha.py:3" in done.stdout
+    assert "alpha/alpha.py:3" in run_program(code, root)
