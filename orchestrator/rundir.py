@@ -29,7 +29,7 @@ MAIN = "main"
 
 # A run id is a folder's name, and people type it: no separators, no leading dot or dash.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_OUR_RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+_OUR_RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}(?:[0-9a-f]{3})?")
 # Agent ids that serve as folder names as they are. Others get a digest, and those that look as if
 # they had one get another, so that two ids never share a folder.
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -124,8 +124,10 @@ class RunDir:
 
 
 def new_run_id(now: datetime, random: Callable[[int], str] = secrets.token_hex) -> str:
-    """An id that sorts by time: ``20261130-142501-a1b2c3`` (UTC, then three random bytes)."""
-    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{random(3)}"
+    """An id that sorts by time: ``20261130-142501-800a1b2c3`` (UTC; three digits for the part of the
+    second, so that the newest of two runs in one second is known; then three random bytes)."""
+    part = now.microsecond * 4096 // 1_000_000
+    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{part:03x}{random(3)}"
 
 
 def check_run_id(text: str) -> str:

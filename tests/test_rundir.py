@@ -45,11 +45,13 @@ def made(root: Path, *names: str) -> list[RunDir]:
 
 
 def test_a_new_id_sorts_by_time_in_utc() -> None:
-    """Ids read as date, time (UTC) and three random bytes; a later one sorts later."""
-    assert new_run_id(NOON, lambda size: "ab" * size) == "20261130-142501-ababab"
+    """Ids read as date, time (UTC), part of the second and three random bytes; a later one sorts
+    later, also within a second."""
+    assert new_run_id(NOON, lambda size: "ab" * size) == "20261130-142501-000ababab"
     here = NOON.astimezone(timezone(timedelta(hours=9)))
-    assert new_run_id(here, lambda size: "00" * size) == "20261130-142501-000000"
-    assert new_run_id(NOON) < new_run_id(NOON + timedelta(seconds=1))
+    assert new_run_id(here, lambda size: "00" * size) == "20261130-142501-000000000"
+    for later in (timedelta(milliseconds=1), timedelta(seconds=1)):
+        assert new_run_id(NOON) < new_run_id(NOON + later)
     assert check_run_id(new_run_id(NOON)) != new_run_id(NOON)
 
 
