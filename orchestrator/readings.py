@@ -25,6 +25,7 @@ from orchestrator.events import (
     RunResumed,
     RunStarted,
     Status,
+    Steered,
     ToolReturned,
     WindowCorrected,
 )
@@ -239,7 +240,10 @@ class Tally:
             self.agents[record.agent_id] = _agent_after(row, record, self.price)
 
     def _tick(self, record: Record) -> None:
-        # The time between a stop and a resume does not count, nor does a clock that is set back.
+        # What a person asks for may come while nothing runs. The time between a stop and a resume does
+        # not count, nor does a clock that is set back.
+        if isinstance(record.fact, Steered):
+            return
         if self._last is not None and not isinstance(record.fact, RunResumed):
             self.clock += max(0.0, record.ts - self._last)
         self._last = record.ts

@@ -92,9 +92,9 @@ async def resume(
     folder = await run_sync(workspace, root)
     run_dir = await run_sync(find_run, folder, run_id)
     async with open_journal(run_dir.journal) as journal:
-        recorded = await run_sync(_read, run_dir)
+        recorded = await run_sync(read_past, run_dir)
         past = recorded.past
-        agent_id = _agent_of(past, agent)
+        agent_id = agent_of(past, agent)
         anew = _Anew(
             base_url, agents, limits, context, permissions, sandbox, network, fallback_model
         )
@@ -145,7 +145,7 @@ async def fork(
     """
     folder = await run_sync(workspace, root)
     run_dir = await run_sync(find_run, folder, run_id)
-    past = (await run_sync(_read, run_dir)).past
+    past = (await run_sync(read_past, run_dir)).past
     anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network, fallback_model)
     kept = anew.on(Kept.of_json(past.options))
     source = await run_sync(_source, run_dir, past, at, task)
@@ -182,7 +182,7 @@ def _source(run_dir: RunDir, past: Past, at: int, task: str | None) -> Source:
     return Source(run_dir.run_id, at, started, later, readable)
 
 
-def _read(run_dir: RunDir) -> Recorded:
+def read_past(run_dir: RunDir) -> Recorded:
     """A run's records, and what it has come to at the prices that it was started with."""
     records = list(read_records(run_dir.journal))
     tally = Tally(pricing(Kept.of_json(options_in(records)).prices))
@@ -254,7 +254,7 @@ async def _prepared(
         yield await options_of(kept, chosen, name, folder, made, observers)
 
 
-def _agent_of(past: Past, text: str) -> str:
+def agent_of(past: Past, text: str) -> str:
     """The agent that ``text`` names: its id, or the only one that begins so."""
     if past.has_begun(text):
         return text

@@ -207,22 +207,25 @@ async def work(scope):
         print("at work", flush=True)
         await anyio.sleep_forever()
 
-def noted(number):
-    print("noted", number, flush=True)
+def stop():
+    print("stop", flush=True)
+
+def cancelling():
+    print("cancelling", flush=True)
 
 def at_once():
     print("at once", flush=True)
 
 async def both():
-    await until_signal(work, noted=noted, at_once=at_once)
+    await until_signal(work, stop, cancelling, at_once)
 
 anyio.run(both)
 """
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_a_second_signal_stops_at_once(name: str, code: int) -> None:
-    """H2, for now: the first cancels, the second one does not wait for what refuses to end."""
+def test_a_third_signal_stops_on_the_spot(name: str, code: int) -> None:
+    """H2: the third one does not wait for what refuses to end and to be cancelled."""
     import signal
 
     number = getattr(signal, name)
@@ -232,7 +235,9 @@ def test_a_second_signal_stops_at_once(name: str, code: int) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "at work\n"
         process.send_signal(number)
-        assert process.stdout.readline() == f"noted {int(number)}\n"
+        assert process.stdout.readline() == "stop\n"
+        process.send_signal(number)
+        assert process.stdout.readline() == "cancelling\n"
         process.send_signal(number)
         assert process.stdout.readline() == "at once\n"
         assert process.wait(30) == code

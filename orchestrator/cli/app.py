@@ -12,6 +12,7 @@ from orchestrator.cli import (
     again,
     agents,
     audit,
+    compact,
     config,
     context,
     doctor,
@@ -41,6 +42,7 @@ app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)
 app.command("context")(context.context)
 app.command("audit")(audit.audit)
+app.command("compact")(compact.compact)
 app.command("replay")(replay.replay)
 app.command("view")(view.view)
 app.add_typer(agents.app, name="agents")

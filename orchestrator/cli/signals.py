@@ -50,7 +50,7 @@ async def until_signal(
             cancelling()
             scope.cancel()
 
-        await group.start(_listen, outcome, (stop, cancel), at_once)
+        await group.start(_listen, outcome, stop, cancel, at_once)
         # Carried past the task group, which would wrap an error in an exception group.
         try:
             with scope:
@@ -65,7 +65,8 @@ async def until_signal(
 
 async def _listen(
     outcome: Outcome[Result],
-    stages: tuple[Told, Told],
+    stop: Told,
+    cancel: Told,
     at_once: Told,
     *,
     task_status: TaskStatus[None],
@@ -73,12 +74,13 @@ async def _listen(
     heeded = _heeded()
     with anyio.open_signal_receiver(*heeded) as signals:
         task_status.started()
-        for stage in stages:
-            outcome.signal = int(await anext(signals))
-            stage()
+        outcome.signal = int(await anext(signals))
+        stop()
+        outcome.signal = int(await anext(signals))
     # Plain handlers from here on: they also work while something blocks the event loop.
     for each in heeded:
         signal.signal(each, _stop_at_once(at_once))
+    cancel()
 
 
 def _heeded() -> list[signal.Signals]:
