@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from orchestrator.budget import Limits
     from orchestrator.context.policy import Context
     from orchestrator.errors import ConfigError, JournalError, ModelError, OutriderError, ToolError
+    from orchestrator.launching import run
     from orchestrator.model import Model, ModelFacts, Reply, Request
     from orchestrator.permissions import Permissions
     from orchestrator.reins import Reins
     from orchestrator.report import Report
     from orchestrator.resuming import fork, resume
-    from orchestrator.run import run
+    from orchestrator.streaming import Events, stream
     from orchestrator.tools import ThisCall, Tool, this_call, tool
 
 _HOME = {
     "ConfigError": "errors",
     "Context": "context.policy",
+    "Events": "streaming",
     "JournalError": "errors",
     "Limits": "budget",
     "Model": "model",
@@ -40,7 +42,8 @@ _HOME = {
     "ToolError": "errors",
     "fork": "resuming",
     "resume": "resuming",
-    "run": "run",
+    "run": "launching",
+    "stream": "streaming",
     "this_call": "tools",
     "tool": "tools",
 }
@@ -48,6 +51,7 @@ _HOME = {
 __all__ = [
     "ConfigError",
     "Context",
+    "Events",
     "JournalError",
     "Limits",
     "Model",
@@ -65,6 +69,7 @@ __all__ = [
     "fork",
     "resume",
     "run",
+    "stream",
     "this_call",
     "tool",
 ]

@@ -233,6 +233,6 @@ def _is_zombie(pid: int) -> bool:
 def test_the_sdk_is_imported_only_where_a_server_is_started() -> None:
     import subprocess
 
-    code = "import sys, orchestrator.run, orchestrator.mcp; print([m for m in sys.modules if m.split('.')[0] in ('mcp', 'mcp_types', 'jsonschema')])"
+    code = "import sys, orchestrator.launching, orchestrator.mcp; print([m for m in sys.modules if m.split('.')[0] in ('mcp', 'mcp_types', 'jsonschema')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -98,7 +98,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     text, number = read_task(task), run_id or new_id()
 
     async def go(ask: Ask | None, reins: Reins, observers: Sequence[Observe]) -> Report:
-        from orchestrator.run import run
+        from orchestrator.launching import run
 
         return await run(
             text,
