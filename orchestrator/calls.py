@@ -135,6 +135,7 @@ async def _enter(agent: Agent, held: AsyncExitStack, gate: Gate, purpose: Purpos
         await held.enter_async_context(agent.seams.slots)
         return
     with agent.patient(), reins.at_most(_after_stop(purpose, 0)):
+        await reins.released()
         await gate.enter(held, agent.seams.slots)
     if _is_given_up(agent, purpose):
         raise _NotBegun("the run is being stopped")

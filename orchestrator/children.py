@@ -40,6 +40,10 @@ class Children:
         # How each child that has ended came out; its text is in its file.
         self._ended: dict[str, Conclusion] = {}
 
+    def allow(self, most: int) -> None:
+        """How many children the run may start from now on."""
+        self._most = most
+
     def restore(self, spawned: int, ended: Mapping[str, Conclusion]) -> None:
         """Take over from an earlier process: how many children there were, and how those came out
         that have ended."""

@@ -266,10 +266,13 @@ class LevelChanged(Fact):
 
 class Steered(Fact):
     """Somebody outside asked for something: ``compact``, before the next call, at any level;
-    ``cancel``: begin nothing new and hand back what there is."""
+    ``cancel``: begin nothing new and hand back what there is; ``budget``: the limit ``name`` is ``value``
+    from now on."""
 
     event: Literal["steered"] = "steered"
-    command: Literal["compact", "cancel"]
+    command: Literal["compact", "cancel", "pause", "continue", "budget", "say", "approve", "deny"]
+    name: str | None = None
+    value: float | None = None
 
 
 class ModelSwitched(Fact):

@@ -13,7 +13,7 @@ from orchestrator.concluding import conclude
 from orchestrator.context.room import Compact, Offload
 from orchestrator.events import MessageAdded
 from orchestrator.execution import call_tools, refuse
-from orchestrator.halting import await_children, halt, heeded
+from orchestrator.halting import await_children, halt, heeded, hold
 from orchestrator.offloading import offload
 from orchestrator.state import State
 from orchestrator.steps import (
@@ -22,6 +22,7 @@ from orchestrator.steps import (
     CallTools,
     End,
     Halt,
+    Hold,
     Refuse,
     Say,
     Step,
@@ -56,6 +57,8 @@ async def perform(agent: Agent, step: Step) -> None:  # noqa: C901 (one arm for 
             await offload(agent, reason, parts)
         case Compact(trigger, cut):
             await compact(agent, trigger, cut)
+        case Hold():
+            await hold(agent)
         case Halt():
             await halt(agent)
         case AwaitChildren():

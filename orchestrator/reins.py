@@ -19,12 +19,19 @@ CHILDREN_SECONDS = 150.0
 
 
 class Reins:
-    """Handed to `run`, `resume` or `fork`, they stop the run from outside: see `stop`."""
+    """Handed to `run`, `resume` or `fork`, they hold the run back or stop it from outside."""
 
     def __init__(
-        self, *, tool_seconds: float = TOOL_SECONDS, model_seconds: float = MODEL_SECONDS
+        self,
+        *,
+        tool_seconds: float = TOOL_SECONDS,
+        model_seconds: float = MODEL_SECONDS,
+        socket: bool = False,
     ) -> None:
-        """How much longer than a stop the calls may take that are under way then."""
+        """How much longer than a stop the calls may take that are under way then. ``socket``: whether
+        the run also listens to ``outrider steer``."""
+        self.socket = socket
+        self._release: anyio.Event | None = None
         self.tool_seconds = tool_seconds
         self.model_seconds = model_seconds
         self._stopped_at: float | None = None
@@ -39,8 +46,29 @@ class Reins:
         if self._stopped_at is not None:
             return
         self._stopped_at = time.monotonic()
+        self.go_on()
         for scope, seconds in self._bounded.items():
             scope.deadline = min(scope.deadline, anyio.current_time() + seconds)
+
+    def pause(self) -> None:
+        """Calls that are under way end; no others begin until `go_on`. Limits of time run on."""
+        if self._release is None and not self.is_stopping:
+            self._release = anyio.Event()
+
+    def go_on(self) -> None:
+        """After `pause`."""
+        if self._release is not None:
+            self._release.set()
+            self._release = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._release is not None
+
+    async def released(self) -> None:
+        """Wait while the run is paused."""
+        while (release := self._release) is not None:
+            await release.wait()
 
     @property
     def is_stopping(self) -> bool:

@@ -27,6 +27,8 @@ from orchestrator.reins import Reins
 from orchestrator.report import Report, report_of
 from orchestrator.revival import Source
 from orchestrator.rundir import RunDir
+from orchestrator.steering import Steering
+from orchestrator.steersocket import serve
 from orchestrator.team import Team
 
 Begin = Callable[[Team], Awaitable[Agent]]
@@ -126,6 +128,8 @@ async def _carry_out(
             try:
                 await team.open()
                 agent = await begin(team)
+                if seams.reins.socket:
+                    await group.start(serve, run_dir.folder, Steering(team, seams).answer)
                 await team.see_alone(agent)
             # Carried past the group, which would wrap it in an exception group.
             except Exception as error:  # noqa: BLE001

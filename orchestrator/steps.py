@@ -86,6 +86,11 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait: the run is paused."""
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """Begin nothing new: the run is being stopped."""
 
@@ -102,7 +107,19 @@ class End:
     conclusion: str
 
 
-Step = CallModel | CallTools | Refuse | Say | Wait | Offload | Compact | Halt | AwaitChildren | End
+Step = (
+    CallModel
+    | CallTools
+    | Refuse
+    | Say
+    | Wait
+    | Offload
+    | Compact
+    | Hold
+    | Halt
+    | AwaitChildren
+    | End
+)
 
 
 def next_step(state: State) -> Step | None:

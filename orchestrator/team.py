@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+import anyio
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
@@ -56,6 +58,7 @@ class Team:
         self._group = group
         self._past = past
         self._live: dict[str, Agent] = {}
+        self._scopes: dict[str, anyio.CancelScope] = {}
         self._background = Background(group)
         self.children = Children(self, self._background, options.limits.max_agents)
         self._remotes = Remotes(
@@ -88,6 +91,30 @@ class Team:
     def failure(self) -> JournalError | None:
         """Why a child in the background had to end the run."""
         return self._background.failure
+
+    @property
+    def live(self) -> Mapping[str, Agent]:
+        """The agents at work, by their ids."""
+        return self._live
+
+    @property
+    def budget(self) -> Budget:
+        """What the whole run has used, and may use."""
+        return self._budget
+
+    def raise_limit(self, name: str, value: float) -> None:
+        """Another limit of the whole run from now on."""
+        match name:
+            case "max_tokens":
+                self._budget.max_tokens = int(value)
+            case "max_cost":
+                self._budget.max_cost = value
+            case "max_agents":
+                self.children.allow(int(value))
+
+    def stop_child(self, agent_id: str) -> None:
+        """Cancel a child that is at work; its parent is told how far it got."""
+        self._scopes[agent_id].cancel()
 
     async def open(self) -> None:
         """Start what tools need before there is an agent."""
@@ -172,19 +199,23 @@ class Team:
         """Whatever happens in a child, its parent gets a conclusion; only the journal's failure,
         which ends the run, and cancellation pass through."""
         self._live[child.agent_id] = child
+        scope = self._scopes[child.agent_id] = anyio.CancelScope()
         try:
             child.hold(handback_tokens(child.state))
-            await run_agent(child)
+            with scope:
+                await run_agent(child)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001
             text = f"{child.state.last_text}\n\n[crashed: {type(error).__name__}: {error}]".strip()
             await conclude(child, "failed", "crashed", text)
         finally:
-            del self._live[child.agent_id]
+            del self._live[child.agent_id], self._scopes[child.agent_id]
             child.let_go()
             await end_jobs(child)
         await self._background.end_children_of(child)
+        if child.state.ended is None:  # stopped alone, from outside
+            await conclude(child, "cancelled", "cancelled", child.state.text_so_far)
         self._learn_from(child)
         assert child.conclusion is not None, "an agent that has ended has a conclusion"
         return child.conclusion

@@ -24,6 +24,7 @@ from orchestrator.cli import (
     running,
     runs,
     skills,
+    steer,
     tokens,
     view,
 )
@@ -38,6 +39,7 @@ app.command("run")(running.run)
 app.command("resume")(again.resume)
 app.command("fork")(again.fork)
 app.add_typer(runs.app, name="runs")
+app.command("steer")(steer.steer)
 app.command("tokens")(tokens.tokens)
 app.command("log")(log.log)
 app.command("context")(context.context)

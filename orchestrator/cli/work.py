@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -37,7 +38,7 @@ class Work:
     run_id: str
     settings: Settings
     stdout: TextIO
-    reins: Reins = field(default_factory=Reins, init=False)
+    reins: Reins = field(default_factory=partial(Reins, socket=True), init=False)
     stream: Stream | None = field(default=None, init=False)
 
     async def carry_out(self, progress: LiveTree | PlainLines | None) -> Outcome[Report]:

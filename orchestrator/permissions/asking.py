@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
@@ -30,6 +30,37 @@ class AskedFor:
 Ask = Callable[[AskedFor], Awaitable[Answer]]
 
 
+@dataclass
+class _Question:
+    asked: AskedFor
+    answer: Answer | None = None
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+
+async def _first(ask: Ask, question: _Question) -> Answer:
+    """The answer of whoever gives one first: who is asked, or somebody elsewhere."""
+    given: list[Answer] = []
+    failed: list[Exception] = []
+
+    async def put() -> None:
+        try:
+            given.append(await ask(question.asked))
+        # Carried past the group, which would wrap it.
+        except Exception as error:  # noqa: BLE001
+            failed.append(error)
+        question.settled.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(put)
+        await question.settled.wait()
+        group.cancel_scope.cancel()
+    if question.answer is not None:
+        return question.answer
+    if failed:
+        raise failed[0]
+    return given[0]
+
+
 class Asking:
     """Who is asked, and what has been answered for the rest of the run. ``ask`` is never called twice
     at the same time; without it nobody can be asked."""
@@ -37,6 +68,8 @@ class Asking:
     def __init__(self, ask: Ask | None = None) -> None:
         self._ask = ask
         self._turn = anyio.Lock()
+        self._asked = 0
+        self._open: dict[str, _Question] = {}
         self._always: set[str] = set()
 
     async def answer(self, asked: AskedFor) -> Answer | None:
@@ -45,14 +78,34 @@ class Asking:
             return "always"
         if self._ask is None:
             return None
-        async with self._turn:
-            # The question before may have been the same.
-            if self._is_answered(asked):
-                return "always"
-            answer = await self._ask(asked)
-            if answer == "always":
-                self._always.update(asked.permit)
-        return answer
+        self._asked += 1
+        number = f"q{self._asked}"
+        question = self._open[number] = _Question(asked)
+        try:
+            async with self._turn:
+                # The question before may have been the same.
+                if self._is_answered(asked):
+                    return "always"
+                answer = await _first(self._ask, question)
+                if answer == "always":
+                    self._always.update(asked.permit)
+            return answer
+        finally:
+            del self._open[number]
+
+    @property
+    def waiting(self) -> dict[str, AskedFor]:
+        """The questions that wait for an answer, by their numbers."""
+        return {number: q.asked for number, q in self._open.items() if q.answer is None}
+
+    def settle(self, number: str, answer: Answer) -> bool:
+        """Answer a question from elsewhere; whether there is such a one."""
+        question = self._open.get(number)
+        if question is None or question.answer is not None:
+            return False
+        question.answer = answer
+        question.settled.set()
+        return True
 
     def _is_answered(self, asked: AskedFor) -> bool:
         return bool(asked.permit) and self._always.issuperset(asked.permit)

@@ -16,6 +16,12 @@ from todos import parse
 _STEERED = {
     "cancel": "is to hand back what it has",
     "compact": "is to be compacted",
+    "pause": "is paused, with all others",
+    "continue": "goes on, with all others",
+    "budget": "has another limit",
+    "say": "is told something",
+    "approve": "was permitted what it asked for",
+    "deny": "was denied what it asked for",
 }
 
 
@@ -52,12 +58,16 @@ def _told(who: str, fact: ev.Fact) -> str | None:
         case ev.ModelSwitched():
             return f"{who} goes on with {one_line(fact.to)}: {fact.from_model} failed ({fact.why})"
         case ev.Steered(command=command):
-            return f"{who} {_STEERED[command]}"
+            return f"{who} {_STEERED[command]}{_raised(fact)}"
         case ev.PermissionDecided(decision="deny"):
             hint = f"; {one_line(fact.hint, 300)}" if fact.hint else ""
             return f"{who} was denied {one_line(fact.tool)} by {one_line(fact.rule)}{hint}"
         case _:
             return None
+
+
+def _raised(fact: ev.Steered) -> str:
+    return "" if fact.value is None else f": {fact.name} {fact.value:,g}"
 
 
 def _ending(fact: ev.AgentEnded) -> str:

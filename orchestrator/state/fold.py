@@ -92,6 +92,12 @@ def _steer(state: State, event: ev.Steered) -> State:
             return evolve(state, compact_asked=True)
         case "cancel":
             return evolve(state, limit=STOPPED, failure=None)
+        case "budget" if event.name == "max_turns" and event.value is not None:
+            return evolve(
+                state, started=state.spec.model_copy(update={"max_turns": int(event.value)})
+            )
+        case _:
+            return state
 
 
 def _go_on(state: State, event: ev.AgentResumed) -> State:
