@@ -14,6 +14,7 @@ from orchestrator.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+EXAMPLES = sorted((ROOT / "examples").rglob("README.md"))
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -41,7 +42,12 @@ def test_the_readmes_definition_is_read_without_a_problem(tmp_path: Path) -> Non
 
 
 def command_lines() -> list[str]:
-    lines = [line for d in DOCUMENTS for block in blocks(d, "sh") for line in block.splitlines()]
+    lines = [
+        line
+        for d in (*DOCUMENTS, *EXAMPLES)
+        for block in blocks(d, "sh")
+        for line in block.splitlines()
+    ]
     inline = [code for d in DOCUMENTS for code in re.findall(r"`(outrider [^`]+)`", d.read_text())]
     return sorted({line for line in (*lines, *inline) if re.search(r"\boutrider [a-z-]", line)})
 
@@ -87,7 +93,7 @@ def test_every_option_that_is_named_in_a_sentence_is_one_of_some_command(documen
     assert named <= known
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *EXAMPLES], ids=str)
 def test_links_lead_somewhere(document: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", document.read_text("utf-8")):
         if "://" not in target:
