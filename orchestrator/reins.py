@@ -75,6 +75,7 @@ class Reins:
         return self._stopped_at is not None
 
     def seconds_since_stop(self) -> float:
+        """Seconds since the run was told to stop; 0 where it was not."""
         return 0.0 if self._stopped_at is None else time.monotonic() - self._stopped_at
 
     @contextmanager

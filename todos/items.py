@@ -33,6 +33,8 @@ class TodoChange(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Todo:
+    """An item of the list, as it stands. ``id``: by which a later change names it."""
+
     content: str
     status: Status
     id: str

@@ -125,6 +125,7 @@ class Root:
         self.spellings = (_names(str(self.path)), _names(os.path.abspath(path)))
 
     def parse(self, path: str) -> Parts:
+        """The names below this root that `path` means. Raises `Refused` as `parse` does."""
         return parse(path, self.spellings)
 
     @contextmanager
@@ -140,7 +141,8 @@ class Root:
 
         `check` sees the named path and the real one, the latter before anything is created, and
         raises to refuse. `follow` follows a symlink in last place, `make` creates missing folders
-        on the way. Every `OSError`, also of the body, comes out as a `WorkspaceError`.
+        on the way. Every `OSError`, also of the body, comes out as the `WorkspaceError` that `from_os`
+        makes of it.
         """
         check(parts)
         way = _Way(self, parts, check, follow, make)

@@ -108,7 +108,10 @@ class ResultStore:
             sync_folder(place.folder)
 
     def remove(self, path: str) -> None:
-        """Take a file of this store away, if it is there: what is in it stands elsewhere. Blocks."""
+        """Take a file of this store away, if it is there: what is in it stands elsewhere. Blocks.
+
+        Raises `NotFound` for what is not in this store.
+        """
         parts = self._root.parse(path)
         if parts[:-1] != self._folder:
             raise NotFound(path)

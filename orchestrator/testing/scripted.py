@@ -58,6 +58,7 @@ class ScriptedModel:
         return Reply(content=content, stop_reason=stop, usage=usage, model=request.model)
 
     async def describe(self, name: str) -> ModelFacts:
+        """The window that was given to the model, whatever it is called."""
         return ModelFacts(window=self._window)
 
 

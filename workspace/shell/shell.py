@@ -110,7 +110,7 @@ class Shell:
             raise
 
     async def start(self, command: str, seconds: float | None) -> Job:
-        """Run `command` in the background. Raises as `run` does."""
+        """Run `command` in the background. Raises `ShellRefused` as `run` does, and where too many are there."""
         running = sum(not job.done.is_set() for job in self.jobs.values())
         if running >= MOST_JOBS:
             raise ShellRefused(f"{running} commands are in the background already: end one first")
