@@ -4,6 +4,7 @@
 
     python -m tests.crash_loop                 killed once after every single event
     python -m tests.crash_loop --moments 200   a larger run, killed from outside at 200 random moments
+    python -m tests.crash_loop --moments 50 --served    the same over HTTP: the ledger is the server's
 
 Every kill takes a process of its own; what tools really did is counted in a file outside of it.
 """
@@ -20,8 +21,9 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.request
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +31,19 @@ from typing import Any
 import anyio
 
 from orchestrator import Limits, Report, Request, resume, run, tool
-from orchestrator.events import Record, ToolReturned
+from orchestrator.claude import ClaudeModel
+from orchestrator.events import ModelReplied, Record, ToolReturned
 from orchestrator.journal import read_records
 from orchestrator.rundir import RunDir
 from orchestrator.testing import ScriptedModel, call, results
+from orchestrator.testing.standin import standin_process
+from orchestrator.testing.standin.brains import Tree
+from orchestrator.testing.standin.ledger import FIGURES
+from orchestrator.testing.standin.material import lookup
 
 RUN_ID = "crashed"
 _NEVER = sys.maxsize
+_TREE = Tree(children=(4, 5))
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,13 @@ class Story:
     children: int = 2
     # Seconds that a model call and a tool call take, so that kills from outside hit them.
     pause: float = 0.0
+
+    # Seconds after which a kill from outside comes at the latest.
+    longest: float = 1.5
+
+    @property
+    def task(self) -> str:
+        return "do all parts"
 
     @property
     def effects(self) -> Path:
@@ -101,10 +116,51 @@ class Story:
             return [call("note", what="main 2"), call("ls")]
         return "all parts are done"
 
+    def check(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class Served(Story):
+    """A tree of 25 agents on three levels over HTTP; the stand-in tells what it has billed."""
+
+    base_url: str = ""
+
+    @property
+    def task(self) -> str:
+        return _TREE.task
+
+    def tools(self) -> list[Any]:
+        return [tool(after_crash="repeat")(lookup)]
+
+    def model(self) -> Any:
+        return ClaudeModel(base_url=self.base_url)
+
+    def check(self) -> None:
+        """Every fact came home, nothing was done twice, and every answer that arrived counts as told."""
+        run_dir = RunDir(self.root, RUN_ID)
+        conclusion = run_dir.result.read_text()
+        assert all(fact in conclusion for fact in _TREE.facts())
+        records = list(read_records(run_dir.journal))
+        begun = Counter(r.agent_id for r in records if r.fact.event == "agent_started")
+        assert len(begun) == 25
+        assert set(begun.values()) == {1}
+        with urllib.request.urlopen(f"{self.base_url}/_ledger") as answer:
+            told = {row["request_id"]: row for row in json.load(answer)["rows"]}
+        seen: set[str] = set()
+        for record in records:
+            if isinstance(record.fact, ModelReplied):
+                number = record.fact.request_id or ""
+                assert number not in seen, f"counted twice: {number}"
+                seen.add(number)
+                assert record.fact.usage is not None
+                figures = record.fact.usage.as_json()
+                assert all(figures[name] == told[number][name] for name in FIGURES[:4]), number
+
 
 async def begin(story: Story, kill_at: int) -> Report:
     return await run(
-        "do all parts",
+        story.task,
         model=story.model(),
         root=story.root,
         tools=story.tools(),
@@ -202,9 +258,11 @@ def killed_after(event: int, folder: Path) -> None:
     check(story)
 
 
-def killed_at_moments(moments: int, folder: Path, seed: int) -> tuple[int, Counter[str]]:
-    """Kill a run of 20 children, each with one of its own, from outside, resume it, kill it again,
-    until it has ended; and begin another, until it was killed ``moments`` times.
+def killed_at_moments(
+    moments: int, made: Callable[[Path], Story], folder: Path, seed: int
+) -> tuple[int, Counter[str]]:
+    """Kill a run from outside, resume it, kill it again, until it has ended; and begin another, until
+    there were ``moments`` kills.
 
     Returns how many runs that took, and after which events they were killed.
     """
@@ -212,13 +270,13 @@ def killed_at_moments(moments: int, folder: Path, seed: int) -> tuple[int, Count
     kills, runs, last = 0, 0, Counter[str]()
     while kills < moments:
         runs += 1
-        story = Story(folder / f"run-{runs}", children=20, pause=0.004)
+        story = made(folder / f"run-{runs}")
         story.root.mkdir()
         work = begin
         while True:
             if kills < moments and chance.random() < 0.95:
-                ended = in_a_process(work, story, after=chance.uniform(0.05, 1.5))
-                kills += not ended
+                ended = in_a_process(work, story, after=chance.uniform(0.05, story.longest))
+                kills += not ended and has_begun(story)
             else:
                 ended = in_a_process(work, story)
             if ended or (has_begun(story) and has_ended(story)):
@@ -230,7 +288,7 @@ def killed_at_moments(moments: int, folder: Path, seed: int) -> tuple[int, Count
             else:
                 shutil.rmtree(story.root)
                 story.root.mkdir()
-        check(story)
+        story.check()
     return runs, last
 
 
@@ -244,14 +302,25 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--every", type=int, default=1, help="kill after every Nth event")
     options.add_argument("--moments", type=int, help="kill a larger run at so many moments")
+    options.add_argument("--served", action="store_true", help="over HTTP, with the stand-in")
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
+    os.environ.setdefault("ANTHROPIC_API_KEY", "test")
     with tempfile.TemporaryDirectory() as made:
         whole = Path(made) / "whole"
         whole.mkdir()
         events = events_of(Story(whole))
         if given.moments is not None:
-            runs, last = killed_at_moments(given.moments, Path(made), given.seed)
+            with standin_process(
+                "--brain", "tree", "--children", "4,5", "--latency", "0.02"
+            ) as server:
+
+                def story(root: Path) -> Story:
+                    if given.served:
+                        return Served(root, base_url=server.base_url, longest=5.0)
+                    return Story(root, children=20, pause=0.004)
+
+                runs, last = killed_at_moments(given.moments, story, Path(made), given.seed)
             after = ", ".join(f"{name} {n}" for name, n in last.most_common())
             print(f"{given.moments} kills in {runs} runs, after {after}: all the same end")
             return
