@@ -96,7 +96,9 @@ def test_every_row_is_used_and_every_class_has_a_sentence() -> None:
     keys = [key for key, _ in ERRORS]
     assert len(keys) == len(set(keys))
     assert {kind for _, kind in ERRORS} | {StreamCut} == set(SENTENCES)
-    assert set(subclasses(ModelError)) == set(SENTENCES)
+    # Elsewhere there may be kinds of our own making, which no service causes.
+    ours = {kind for kind in subclasses(ModelError) if kind.__module__ == "orchestrator.errors"}
+    assert ours == set(SENTENCES)
     names = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in (*SDK, *WIRE)}
     named = {key for key in keys if isinstance(key, str) and "." in key}
     assert named - names == {"json.JSONDecodeError"}
