@@ -108,6 +108,7 @@ async def test_whatever_stops_a_run_it_goes_on_and_pays_for_nothing_twice(
         out, err = await asyncio.wait_for(more.communicate(), 60)
         assert (more.returncode, out.decode()) == (0, "all done\n"), err.decode()
         run_dir = list_runs(root)[0]
+        assert not (run_dir.folder / "steer.sock").exists(), "no socket is left"
         facts = [r.fact for r in read_records(run_dir.journal)]
         replies = [f for f in facts if f.event == "model_replied"]
         handed_back = [f.purpose for f in replies].count("handback")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -149,3 +150,28 @@ def test_a_run_is_not_begun_where_nothing_can_be_written(
     with pytest.raises(ConfigError, match="cannot make the run's folder"):
         anyio.run(work.begin, root)
     assert not work.effects.exists()
+
+
+def test_a_journal_that_another_program_locks_ends_the_run_and_it_goes_on_afterwards(
+    tmp_path: Path,
+) -> None:
+    """L5: one sentence that says so, instead of waiting for ever."""
+    work = Work(tmp_path / "effects.txt")
+    plain, held = work.script, list[sqlite3.Connection]()
+
+    def then_locked(request: Request) -> Any:
+        if len(results(request)) == 4:
+            journal = RunDir(tmp_path, "r").journal
+            held.append(sqlite3.connect(journal, isolation_level=None, check_same_thread=False))
+            held[0].execute("BEGIN IMMEDIATE")
+        return plain(request)
+
+    work.script = then_locked  # type: ignore[method-assign]
+    with pytest.raises(JournalError, match="another program holds it locked"):
+        anyio.run(work.begin, tmp_path)
+    held[0].close()
+    before = recorded(tmp_path)
+    work.script = plain  # type: ignore[method-assign]
+    assert anyio.run(work.go_on, tmp_path).conclusion == "all is done"
+    assert recorded(tmp_path)[: len(before)] == before
+    assert max(Counter(work.effects.read_text().split()).values()) == 1

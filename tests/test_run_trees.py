@@ -29,6 +29,7 @@ from orchestrator.testing.standin import Answer, Fault, serve, standin_process
 from orchestrator.testing.standin.brains import Tree
 from orchestrator.testing.standin.ledger import FIGURES
 from orchestrator.testing.standin.material import lookup
+from subagents import estimate
 
 MODEL = "claude-opus-5"
 Script = Callable[[Request], Awaitable[Any]]
@@ -409,3 +410,24 @@ async def test_a_child_reserves_its_last_turn_and_one_without_room_is_not_starte
     assert {(row.status, row.reason) for row in started} == {("partial", "limit:max_tokens")}
     assert all(row.conclusion_tokens for row in started), "each handed back what it had"
     assert report.usage.total_tokens <= 30_000
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("children", [5, 50, 200])
+async def test_what_parallel_children_bring_back_is_bounded_in_sum(
+    tmp_path: Path, children: int
+) -> None:
+    """S5: each has far more to say; all of them together stay within 10,000 tokens."""
+    came: list[str] = []
+
+    def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type != "main":
+            return "word " * 6_000
+        came[:] = got
+        return "done" if got else [call("task", prompt=f"part {n}") for n in range(children)]
+
+    await run("go", model=ScriptedModel(script), root=tmp_path)
+    assert len(came) == children
+    assert sum(map(estimate, came)) <= 10_000
+    assert all(text.startswith("[general ") and "continues in " in text for text in came)
