@@ -480,12 +480,12 @@ def test_killed_after_any_event_and_resumed_the_end_is_the_same(tmp_path: Path) 
     sample of the moments (all of them: ``python -m tests.crash_loop``)."""
     root = Path(__file__).parent.parent
     done = subprocess.run(
-        [sys.executable, "-m", "tests.crash_loop", "--every", "6"],
+        [sys.executable, "-m", "tests.crash_loop", "--every", "3"],
         cwd=root,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

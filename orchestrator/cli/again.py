@@ -22,33 +22,13 @@ if TYPE_CHECKING:
 _NO_SETTINGS = ("run", "message", "root", "agent", "accept_changes", "at", "task", "run_id")
 
 
+@opt.with_settings
 def resume(
     context: typer.Context,
     run: opt.Run,
     message: opt.Message = None,
     root: opt.Root = Path(),
     agent: opt.OneAgent = None,
-    compact_at: opt.CompactAt = None,
-    compaction: opt.Compaction = None,
-    offload_at: opt.OffloadAt = None,
-    window: opt.Window = None,
-    keep_turns: opt.KeepTurns = None,
-    summary_model: opt.SummaryModel = None,
-    fallback_model: opt.FallbackModel = None,
-    max_tokens: opt.MaxTokens = None,
-    max_cost: opt.MaxCost = None,
-    max_turns: opt.MaxTurns = None,
-    max_seconds: opt.MaxSeconds = None,
-    max_agents: opt.MaxAgents = None,
-    concurrency: opt.Concurrency = None,
-    depth: opt.Depth = None,
-    allow: opt.Allow = None,
-    deny: opt.Deny = None,
-    sandbox: opt.Sandbox = None,
-    network: opt.Network = None,
-    asking: opt.Asking = None,
-    output_format: opt.OutputFormat = None,
-    quiet: opt.Quiet = None,
     accept_changes: opt.AcceptChanges = False,
 ) -> None:
     """Go on with RUN: after a crash or Ctrl-C, past a limit or an error, or with a MESSAGE.
@@ -92,33 +72,13 @@ def resume(
     raise typer.Exit(carried_out(go, root, run_dir.run_id, settings, past))
 
 
+@opt.with_settings
 def fork(
     context: typer.Context,
     run: opt.Run,
     at: opt.At,
     task: opt.ForkTask = None,
     root: opt.Root = Path(),
-    compact_at: opt.CompactAt = None,
-    compaction: opt.Compaction = None,
-    offload_at: opt.OffloadAt = None,
-    window: opt.Window = None,
-    keep_turns: opt.KeepTurns = None,
-    summary_model: opt.SummaryModel = None,
-    fallback_model: opt.FallbackModel = None,
-    max_tokens: opt.MaxTokens = None,
-    max_cost: opt.MaxCost = None,
-    max_turns: opt.MaxTurns = None,
-    max_seconds: opt.MaxSeconds = None,
-    max_agents: opt.MaxAgents = None,
-    concurrency: opt.Concurrency = None,
-    depth: opt.Depth = None,
-    allow: opt.Allow = None,
-    deny: opt.Deny = None,
-    sandbox: opt.Sandbox = None,
-    network: opt.Network = None,
-    asking: opt.Asking = None,
-    output_format: opt.OutputFormat = None,
-    quiet: opt.Quiet = None,
     accept_changes: opt.AcceptChanges = False,
     run_id: opt.RunId = None,
 ) -> None:

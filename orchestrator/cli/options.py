@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -190,3 +193,47 @@ AcceptChanges = Annotated[
         "--accept-changes", help="Go on although a definition has changed or a tool is missing."
     ),
 ]
+
+# Settings that every command takes which runs agents.
+_OF_RUNS: Mapping[str, Any] = {
+    "compact_at": CompactAt,
+    "compaction": Compaction,
+    "offload_at": OffloadAt,
+    "window": Window,
+    "keep_turns": KeepTurns,
+    "summary_model": SummaryModel,
+    "fallback_model": FallbackModel,
+    "max_tokens": MaxTokens,
+    "max_cost": MaxCost,
+    "max_turns": MaxTurns,
+    "max_seconds": MaxSeconds,
+    "max_agents": MaxAgents,
+    "concurrency": Concurrency,
+    "depth": Depth,
+    "allow": Allow,
+    "deny": Deny,
+    "sandbox": Sandbox,
+    "network": Network,
+    "asking": Asking,
+    "output_format": OutputFormat,
+    "quiet": Quiet,
+}
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give ``command`` the options of `_OF_RUNS` behind its own. Typer reads options from a signature;
+    the command finds their values in its context, as it finds all settings."""
+    own = inspect.signature(command, eval_str=True)
+
+    @wraps(command)
+    def taking(**given: Any) -> None:
+        command(**{name: given[name] for name in own.parameters})
+
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in _OF_RUNS.items()
+    ]
+    signature = own.replace(parameters=[*own.parameters.values(), *more])
+    vars(taking)["__signature__"] = signature
+    taking.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
+    return taking

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _NO_SETTINGS = ("task", "root", "run_id")
 
 
+@opt.with_settings
 def run(
     context: typer.Context,
     task: opt.Task,
@@ -39,27 +40,6 @@ def run(
     tools: opt.Tools = None,
     mcp_config: opt.McpConfig = None,
     memory: opt.Memory = None,
-    compact_at: opt.CompactAt = None,
-    compaction: opt.Compaction = None,
-    offload_at: opt.OffloadAt = None,
-    window: opt.Window = None,
-    keep_turns: opt.KeepTurns = None,
-    summary_model: opt.SummaryModel = None,
-    fallback_model: opt.FallbackModel = None,
-    max_tokens: opt.MaxTokens = None,
-    max_cost: opt.MaxCost = None,
-    max_turns: opt.MaxTurns = None,
-    max_seconds: opt.MaxSeconds = None,
-    max_agents: opt.MaxAgents = None,
-    concurrency: opt.Concurrency = None,
-    depth: opt.Depth = None,
-    allow: opt.Allow = None,
-    deny: opt.Deny = None,
-    asking: opt.Asking = None,
-    sandbox: opt.Sandbox = None,
-    network: opt.Network = None,
-    output_format: opt.OutputFormat = None,
-    quiet: opt.Quiet = None,
     log_content: opt.LogContent = None,
     run_id: opt.RunId = None,
 ) -> None:
