@@ -6,31 +6,33 @@ from collections.abc import Iterator
 from functools import partial
 
 from orchestrator.agent import Agent
-from orchestrator.permissions import Decision, Permissions
+from orchestrator.permissions import Decision, HostPattern, rule
 from orchestrator.tools import Tool, tool_of
-from orchestrator.web import Fetch, Guard, named_hosts
+from orchestrator.web import Fetch, Guard, canonical, named_hosts
 
 
 def web_tools(agent: Agent) -> list[Tool]:
     """`fetch`, where a rule of the run enables it."""
     if not agent.permissions.enables("fetch"):
         return []
-    layers = list(_layers(agent.permissions))
-    run = layers[-1]
+    layers = agent.permissions.layers
+    run = layers[0]
+    denied = (host for layer in layers for text in layer.deny for host in _denied_by(text))
     guard = Guard(
         partial(_decided, agent),
-        named=named_hosts((*run.allow, *run.ask)),
-        denied=named_hosts(rule for layer in layers for rule in layer.deny),
+        named=named_hosts(run.allow),
+        asked=named_hosts(run.ask),
+        denied=frozenset(denied),
     )
     # Asking once more for a page changes nothing.
     return [tool_of(Fetch(guard).fetch, after_crash="repeat")]
 
 
-def _layers(permissions: Permissions | None) -> Iterator[Permissions]:
-    """From the agent's own rules outwards, to those of the run."""
-    while permissions is not None:
-        yield permissions
-        permissions = permissions.outer
+def _denied_by(text: str) -> Iterator[str]:
+    """The host that a rule denies, in whichever spelling; one with a wildcard names nobody."""
+    pattern = rule(text).pattern
+    if isinstance(pattern, HostPattern) and not {*"*?"} & {*pattern.host}:
+        yield canonical(pattern.host)
 
 
 def _decided(agent: Agent, host: str) -> Decision:

@@ -109,7 +109,7 @@ def _returns(entry: Entry, notes: Notes) -> Value:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Rejected(entry.line, entry.key, _no_schema(f"is no JSON ({error})")) from None
     if isinstance(value, list):
         value = _listed(value)

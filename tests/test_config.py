@@ -214,6 +214,16 @@ def write_claude(root: Path, text: str, name: str = "settings.json") -> None:
     (root / ".claude" / name).write_text(text)
 
 
+def test_a_folder_that_begins_with_two_dots_is_inside(root: Path) -> None:
+    write_claude(root, '{"permissions": {"deny": ["Read(..vault/**)", "Read(../vault/**)"]}}')
+    assert load_settings(root).settings.deny == ("Read(..vault/**)",)
+
+
+def test_claude_codes_settings_in_endless_brackets_are_one_clear_error(root: Path) -> None:
+    write_claude(root, "[" * 200_000)
+    assert refusal(root).startswith(".claude/settings.json: no valid JSON")
+
+
 def test_claude_codes_settings_take_away_and_never_give(root: Path) -> None:
     """P6: their rules to deny and to ask hold here too; what they allow, and their modes, do not."""
     rules = """{"permissions": {

@@ -168,3 +168,12 @@ def test_an_address_that_is_denied_is_so_under_every_name() -> None:
     with pytest.raises(FetchDenied) as denied:
         guard.check_addresses("one.test", ["2.2.2.2", "::ffff:1.1.1.1"])
     assert denied.value.rule == "fetch(1.1.1.1)"
+
+
+def test_an_address_that_is_asked_for_is_reached_by_its_own_name_only() -> None:
+    """Whoever is asked agrees to the name in the question: not to wherever another name leads."""
+    guard = Guard(rules().may_fetch, asked=named_hosts(["fetch(10.0.0.1)", "fetch(localhost)"]))
+    guard.check_addresses("10.0.0.1", ["10.0.0.1"])
+    guard.check_addresses("localhost", ["127.0.0.1"])
+    with pytest.raises(FetchFailed, match=r"other\.test is 10\.0\.0\.1, a private address"):
+        guard.check_addresses("other.test", ["10.0.0.1"])

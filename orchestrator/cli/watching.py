@@ -39,8 +39,9 @@ def discreet(observe: Observe) -> Observe:
 _SHOWN = {
     "agent_started": ("brief", "agent_type", "model"),
     "model_failed": ("message",),
+    "model_switched": ("from_model", "to"),
     "offload_failed": ("message", "tool"),
-    "permission_decided": ("tool", "rule"),
+    "permission_decided": ("tool", "rule", "hint"),
     "todos_written": ("text",),
     "tool_started": ("tool",),
 }

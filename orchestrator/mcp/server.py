@@ -31,6 +31,7 @@ Status = Literal["skipped", "started", "failed", "lost", "restarted", "changed",
 
 MOST_RESTARTS = 5
 FIRST_PAUSE_SECONDS = 0.5
+_SHOWN_NAME_CHARS = 80
 MOST_PAUSE_SECONDS = 30.0
 # How long a server that is thought to hang has to say what tools it has.
 PROBE_SECONDS = 10.0
@@ -111,16 +112,17 @@ class Server:
 
         connection = await self._ready()
         seconds = self.config.call_seconds
+        shown = _shown(tool)
         with anyio.move_on_after(seconds):
             if all(offered.tool != tool for offered in self._listing.tools.values()):
-                raise ToolError(f"the server {self.config.key} does not offer {tool} any more")
+                raise ToolError(f"the server {self.config.key} does not offer {shown} any more")
             return output_of(
-                f"{self.config.key}/{tool}", await self._ask(connection, tool, arguments)
+                f"{self.config.key}/{shown}", await self._ask(connection, tool, arguments)
             )
         self._suspected = connection is self._connection
         self._attention.set()
         raise ToolError(
-            f"the server {self.config.key} did not answer {tool} within {seconds:g} s; it may still be at "
+            f"the server {self.config.key} did not answer {shown} within {seconds:g} s; it may still be at "
             "work. Do not wait for it: try something smaller, or go on without it."
         )
 
@@ -268,10 +270,10 @@ class Server:
                 while self._connection is connection:
                     await self._change.wait()
         if self._connection is connection:
-            raise ToolError(f"{self.config.key}/{tool}: {said}")
+            raise ToolError(f"{self.config.key}/{_shown(tool)}: {said}")
         raise ToolError(
             f"the server {self.config.key} died during the call: {self._why or said}. Whether "
-            f"{tool} did its work is unknown: check before you call it again."
+            f"{_shown(tool)} did its work is unknown: check before you call it again."
         )
 
     def _tool(self, offered: Offered) -> Tool:
@@ -313,3 +315,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return said or type(error).__name__
+
+
+def _shown(tool: str) -> str:
+    """A tool's name, which is its server's own text: it must not write into the frame of results."""
+    return plain(tool)[:_SHOWN_NAME_CHARS]

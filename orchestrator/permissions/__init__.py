@@ -8,7 +8,7 @@ from orchestrator.permissions.asking import Answer, Ask, AskedFor, Asking, refus
 from orchestrator.permissions.deciding import OPTIONAL, Permissions, can_bind
 from orchestrator.permissions.decision import Decision, Verdict
 from orchestrator.permissions.elsewhere import CLAUDE_FILES, restrictions_in
-from orchestrator.permissions.rules import Rule, rule
+from orchestrator.permissions.rules import HostPattern, Rule, rule
 
 __all__ = [
     "CLAUDE_FILES",
@@ -18,6 +18,7 @@ __all__ = [
     "AskedFor",
     "Asking",
     "Decision",
+    "HostPattern",
     "Permissions",
     "Rule",
     "Verdict",

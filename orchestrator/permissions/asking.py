@@ -83,10 +83,10 @@ class Asking:
         question = self._open[number] = _Question(asked)
         try:
             async with self._turn:
-                # The question before may have been the same.
-                if self._is_answered(asked):
+                # It may have been answered from elsewhere; or the question before was the same.
+                if question.answer is None and self._is_answered(asked):
                     return "always"
-                answer = await _first(self._ask, question)
+                answer = question.answer or await _first(self._ask, question)
                 if answer == "always":
                     self._always.update(asked.permit)
             return answer

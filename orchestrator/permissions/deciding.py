@@ -81,20 +81,20 @@ class Permissions:
         return {tool: tuple(map(rule, texts)) for tool, texts in self.bounds}
 
     @cached_property
-    def _layers(self) -> tuple[Permissions, ...]:
+    def layers(self) -> tuple[Permissions, ...]:
         """From the run's own rules inwards."""
-        return (*(self.outer._layers if self.outer else ()), self)
+        return (*(self.outer.layers if self.outer else ()), self)
 
     @cached_property
     def _is_open(self) -> bool:
         """Whether there is no rule at all."""
-        return not any(x.allow or x.ask or x.deny or x.bounds for x in self._layers)
+        return not any(x.allow or x.ask or x.deny or x.bounds for x in self.layers)
 
     @cached_property
     def speaks_of_paths(self) -> bool:
         """Whether a rule could forbid any path to a file tool."""
         tools = (*READERS, *WRITERS)
-        layers = self._layers
+        layers = self.layers
         rules = [r for x in layers for r in (*x._deny, *x._ask, *x._allow)]
         bound = {tool for x in layers for tool in x._bounds}
         return any(r.concerns(tool) for r in rules for tool in tools) or not bound.isdisjoint(tools)
@@ -133,23 +133,19 @@ class Permissions:
     def enables(self, tool: str) -> bool:
         """Whether the tool is offered at all: it is not denied as a whole, and one that is optional
         is named by an allow or ask rule of the run."""
-        layers = self._layers
-        if any(r.takes_away(tool) for layer in layers for r in layer._deny):
-            return False
-        named = any(r.concerns(tool) for r in (*layers[0]._allow, *layers[0]._ask))
-        return named or tool not in OPTIONAL
+        return not self.denies_tool(tool) and (tool not in OPTIONAL or self.mentions(tool))
 
     def allows_server(self, server: str) -> bool:
         """Whether an allow rule of the run names the MCP server, or some of its tools."""
-        return any(r.concerns_server(server) for r in self._layers[0]._allow)
+        return any(r.concerns_server(server) for r in self.layers[0]._allow)
 
     def mentions(self, tool: str) -> bool:
         """Whether an allow or ask rule of the run is about the tool."""
-        return any(r.concerns(tool) for r in (*self._layers[0]._allow, *self._layers[0]._ask))
+        return any(r.concerns(tool) for r in (*self.layers[0]._allow, *self.layers[0]._ask))
 
     def denies_tool(self, name: str) -> bool:
         """Whether the tool as a whole is denied."""
-        return any(r.takes_away(name) for layer in self._layers for r in layer._deny)
+        return any(r.takes_away(name) for layer in self.layers for r in layer._deny)
 
     def decide(self, tool: str, given: Mapping[str, Any]) -> Decision:
         """Whether the call may be run as it is written. `check_path` follows where paths lead."""
@@ -158,7 +154,7 @@ class Permissions:
     @property
     def guarded(self) -> tuple[Parts, ...]:
         """What is never written, by name, apart from Outrider's own folder: see `protected`."""
-        return (*BY_NAME, *self._layers[0].protected)
+        return (*BY_NAME, *self.layers[0].protected)
 
     def understands(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether it can be told what the call is about."""
@@ -184,7 +180,7 @@ class Permissions:
 
     def _judge(self, tool: str, subjects: tuple[Subject, ...] | None) -> Decision:
         """``subjects``: what the call is about, all of it; ``None`` if that is not understood."""
-        layers = self._layers
+        layers = self.layers
         if found := next(
             (r.text for x in layers for r in x._deny if _hits(r, tool, subjects)), None
         ):
@@ -219,16 +215,16 @@ class Permissions:
             return text
         # What an ask rule holds for can only be answered by the rule that names it.
         subjects = None if subject is None else (subject,)
-        is_asked = any(_hits(r, tool, subjects) for x in self._layers for r in x._ask)
+        is_asked = any(_hits(r, tool, subjects) for x in self.layers for r in x._ask)
         return text if _covered([added], subjects) and not is_asked else None
 
     def _why_ask(self, tool: str, subject: Subject | None) -> str | None:
         """The rule by which this is asked for, unless it has been answered beforehand."""
-        run, subjects = self._layers[0], None if subject is None else (subject,)
+        run, subjects = self.layers[0], None if subject is None else (subject,)
         rules = [r for r in run._allow if r.concerns(tool)]
         if subject is not None and any(r.names(tool, subject) for r in rules):
             return None
-        for layer in self._layers:
+        for layer in self.layers:
             for each in layer._ask:
                 if _hits(each, tool, subjects):
                     return f"ask {each.text}"
@@ -238,7 +234,7 @@ class Permissions:
 
     def _allowed(self, tool: str, subjects: tuple[Subject, ...] | None) -> Decision:
         """With the rule that says so, or that has a part in it."""
-        rules = [r for r in self._layers[0]._allow if r.concerns(tool)]
+        rules = [r for r in self.layers[0]._allow if r.concerns(tool)]
         if not rules or subjects == ():
             return _ALLOWED
         return Decision(

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.errors import ConfigError
-from orchestrator.permissions.rules import rule
+from orchestrator.permissions.rules import OUTSIDE, rule
 
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 _PATH_NAMES = (
@@ -24,8 +24,6 @@ _PATH_NAMES = (
     "Glob",
     "LS",
 )
-# No tool reaches what lies there, so there is nothing to deny.
-_OUTSIDE = ("//", "~", "..")
 
 
 def restrictions_in(text: str) -> dict[str, tuple[str, ...]]:
@@ -36,7 +34,7 @@ def restrictions_in(text: str) -> dict[str, tuple[str, ...]]:
     """
     try:
         settings = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"no valid JSON: {error}") from None
     permissions = settings.get("permissions") or {} if isinstance(settings, Mapping) else None
     if not isinstance(permissions, Mapping):
@@ -58,8 +56,8 @@ def _readable(texts: Iterable[str]) -> Iterator[str]:
     """Each rule, or the stricter one that can be kept: of a pattern that cannot, the whole tool."""
     for text in texts:
         name, _, pattern = text.strip().partition("(")
-        if name in _PATH_NAMES and pattern.strip().startswith(_OUTSIDE):
-            continue
+        if name in _PATH_NAMES and pattern.strip().startswith(OUTSIDE):
+            continue  # no tool reaches what lies there, so there is nothing to deny
         try:
             rule(text)
         except ConfigError:

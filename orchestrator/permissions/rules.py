@@ -57,6 +57,10 @@ _CLAUDE = {
 }
 
 
+# How a pattern begins that does not lie in the workspace.
+OUTSIDE = ("//", "~", "../")
+
+
 @dataclass(frozen=True)
 class PathPattern:
     """A path and what is below it. Denied in any case of its letters, permitted in the one given."""
@@ -67,7 +71,7 @@ class PathPattern:
     @classmethod
     def of(cls, text: str) -> PathPattern:
         text = text.strip().removeprefix("./")
-        if text.startswith(("//", "~", "../")):
+        if text.startswith(OUTSIDE):
             raise ValueError("it does not lie in the workspace: write the path from its root")
         return cls(PathRule(text, text), PathRule(text, text, exact_case=True))
 

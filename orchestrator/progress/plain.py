@@ -56,7 +56,7 @@ def _told(who: str, fact: ev.Fact) -> str | None:
         case ev.OffloadFailed():
             return f"{who} could not store a result of {fact.tool}: {one_line(fact.message)}"
         case ev.ModelSwitched():
-            return f"{who} goes on with {one_line(fact.to)}: {fact.from_model} failed ({fact.why})"
+            return f"{who} goes on with {one_line(fact.to)}: {one_line(fact.from_model)} failed ({fact.why})"
         case ev.Steered(command=command):
             return f"{who} {_STEERED[command]}{_raised(fact)}"
         case ev.PermissionDecided(decision="deny"):

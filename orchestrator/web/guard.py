@@ -46,13 +46,15 @@ def named_hosts(rules: Iterable[str]) -> frozenset[str]:
 class Guard:
     """Asked before every connection, redirects included.
 
-    ``may_fetch``: what the rules say of a host. ``named`` and ``denied``: hosts and addresses that
-    rules to allow, or to deny, name, as `named_hosts` gives them. Only named ones may be private; an
-    address that is denied is so under any name.
+    ``may_fetch``: what the rules say of a host. ``named``, ``asked`` and ``denied``: hosts and
+    addresses that rules to allow, to ask for, or to deny name. Only named ones may be private, and one
+    that is asked for only by its own name: whoever agreed to it saw that. An address that is denied is
+    so under any name.
     """
 
     may_fetch: MayFetch
     named: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
     denied: frozenset[str] = frozenset()
 
     def check_host(self, host: str, url: str, came_from: str | None) -> None:
@@ -79,11 +81,12 @@ class Guard:
         for address in map(canonical, addresses):
             if address in self.denied:
                 raise FetchDenied(f"{_spelt(host, address)}: not fetched", f"fetch({address})")
-        if name in self.named and is_local_name(name):
+        known = self.named | (self.asked & {name})
+        if name in known and is_local_name(name):
             return
         for address in addresses:
             kind = kind_of(address)
-            if kind is not None and canonical(address) not in self.named:
+            if kind is not None and canonical(address) not in known:
                 raise FetchFailed(
                     f"{_spelt(host, address)}, {kind}: not fetched. Only a person can allow it, "
                     f"with the rule fetch({canonical(address)})"
