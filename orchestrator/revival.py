@@ -95,10 +95,14 @@ class Revival:
         """How what there is now differs from what the unended agents of the past began with."""
         assert self._past is not None, "only a run that goes on has a past"
         said = []
-        for agent_id in self._past.unended() or [MAIN]:
-            started = self._past.started(agent_id)
-            assert started is not None, "what has not ended has begun"
-            said += self.changes_of(agent_id, started)
+        try:
+            for agent_id in self._past.unended() or [MAIN]:
+                started = self._past.started(agent_id)
+                assert started is not None, "what has not ended has begun"
+                said += self.changes_of(agent_id, started)
+        finally:
+            # What was made to be looked at leads nothing: the end of a run is not its to record.
+            self._team.lead = None
         return said
 
     def changes_of(self, agent_id: str, started: AgentStarted) -> list[str]:
@@ -122,7 +126,6 @@ class Revival:
             self._team.run_started(), source.started, source.as_event(), *self._team.take_untold()
         )
         left = replay([source.started, *source.facts]).background
-        agent.desk.is_followup = False
         await agent.desk.settle_todos([agent.state.todos] if agent.state.todos else [])
         if agent.files is not None:
             agent.files.recall(agent.state.seen)

@@ -129,7 +129,8 @@ async def _carry_out(
                 await team.open()
                 agent = await begin(team)
                 if seams.reins.socket:
-                    await group.start(serve, run_dir.folder, Steering(team, seams).answer)
+                    steering = Steering(team, seams, lambda: tally.summary("").cost_usd)
+                    await group.start(serve, run_dir.folder, steering.answer)
                 await team.see_alone(agent)
             # Carried past the group, which would wrap it in an exception group.
             except Exception as error:  # noqa: BLE001

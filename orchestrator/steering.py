@@ -22,7 +22,9 @@ class Refused(Exception):
 class Steering:
     """The commands of one live run; each is a JSON object with ``command`` and its ``argument``."""
 
-    def __init__(self, team: Team, seams: Seams) -> None:
+    def __init__(self, team: Team, seams: Seams, cost: Callable[[], float | None]) -> None:
+        """``cost``: USD of the run so far; ``None``: not known."""
+        self._cost = cost
         self._team = team
         self._seams = seams
         self._commands: dict[str, Callable[[str], Awaitable[str]]] = {
@@ -87,11 +89,11 @@ class Steering:
 
     async def _cancel(self, agent_id: str) -> str:
         agent = self._agent(agent_id)
-        if agent.agent_id == MAIN:
+        if (scope := self._team.scope_of(agent.agent_id)) is None:
             self._seams.reins.stop()
             return "stopping: agents hand back what they have"
         await agent.record(Steered(command="cancel"))
-        self._team.stop_child(agent.agent_id)
+        scope.cancel()
         return f"{agent.agent_id} is being stopped; its parent is told how far it got"
 
     async def _budget(self, given: str) -> str:
@@ -106,12 +108,22 @@ class Steering:
             raise Refused(f"{text!r} is no number: write {name}=NUMBER") from None
         if not (0 < value < math.inf and whole):
             raise Refused(f"{name} cannot be {text}")
+        if name == "max_cost" and self._cost() is None:
+            raise Refused("no price is known for what the run has used: raise max_tokens instead")
+        used = {"max_tokens": self._team.budget.tokens, "max_cost": self._cost() or 0.0}.get(
+            name, 0
+        )
+        if value <= used:
+            raise Refused(
+                f"{name} {value:g} is not over the {used:,g} already used and would end the run; to end it: "
+                "cancel main"
+            )
         fact = Steered(command="budget", name=name, value=value)
         if name == "max_turns":
             for agent in list(self._team.live.values()):
                 await agent.record(fact)
         else:
-            self._team.raise_limit(name, value)
+            self._team.raise_limit(name, value, self._cost() or 0.0)
             await self._record(fact)
         return f"{name} is {value:g} from now on"
 

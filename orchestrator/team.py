@@ -102,28 +102,32 @@ class Team:
         """What the whole run has used, and may use."""
         return self._budget
 
-    def raise_limit(self, name: str, value: float) -> None:
-        """Another limit of the whole run from now on."""
+    def raise_limit(self, name: str, value: float, spent: float) -> None:
+        """Another limit of the whole run from now on. ``spent``: USD so far, which nobody has counted
+        towards a limit where there was none."""
         match name:
             case "max_tokens":
                 self._budget.max_tokens = int(value)
             case "max_cost":
+                self._budget.cost = spent
                 self._budget.max_cost = value
             case "max_agents":
                 self.children.allow(int(value))
 
-    def stop_child(self, agent_id: str) -> None:
-        """Cancel a child that is at work; its parent is told how far it got."""
-        self._scopes[agent_id].cancel()
+    def scope_of(self, agent_id: str) -> anyio.CancelScope | None:
+        """What cancels a child that is at work; ``None`` for the agent that the run is about."""
+        return self._scopes.get(agent_id)
 
     async def open(self) -> None:
         """Start what tools need before there is an agent."""
         await self._remotes.open(self.options.main)
         if (past := self._past) is not None:
             for agent_id in past.unended():
-                kind = past.state(agent_id).spec.agent_type
+                started = past.started(agent_id)
+                assert started is not None, "what has not ended has begun"
                 with suppress(SpawnError):  # a definition that is gone is told by whoever needs it
-                    await self._remotes.start(self.revival.definition_of(agent_id, kind))
+                    definition = self.revival.definition_of(agent_id, started.agent_type)
+                    await self._remotes.start(definition)
 
     async def main(self) -> Agent:
         """The main agent, started."""

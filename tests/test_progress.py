@@ -348,3 +348,11 @@ def test_one_line_is_one_line_of_at_most_its_length(text: str, most: int) -> Non
     made = one_line(text, most)
     assert len(made) <= most
     assert "\n" not in made
+
+
+def test_a_parent_waits_again_for_a_child_that_goes_on_after_its_end() -> None:
+    """Asked or resumed: else the end of the one would hide that the other is still at work."""
+    asked = ("explorer-0", 1, ev.MessageAdded(text="and?", origin="user"))
+    over = [("explorer-0", 2, ended()), ("explorer-1", 1, ended())]
+    assert team(2, ("explorer-0", 1, ended()), asked).agents[MAIN].children == 2
+    assert team(2, ("explorer-0", 1, ended()), asked, *over).agents[MAIN].children == 0

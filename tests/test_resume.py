@@ -355,13 +355,13 @@ async def test_a_changed_definition_or_a_missing_tool_needs_consent(tmp_path: Pa
 
     await stopped(tmp_path, script, Stop("tool_returned", 1, agent_type="reader"), tools=[look])
     file.write_text("---\nname: reader\ndescription: Reads\n---\nRead twice.\n")
-    model = ScriptedModel(script)
+    model, before = ScriptedModel(script), names_of(tmp_path)
     with pytest.raises(ConfigError) as said:
         await resume("r", model=model, root=tmp_path, tools=[])
     assert "the definition of reader-" in str(said.value)
     assert "main lacks look" in str(said.value)
     assert "--accept-changes" in str(said.value)
-    assert names_of(tmp_path)[-1] == "run_ended", "nothing was recorded"
+    assert names_of(tmp_path) == before, "nothing was recorded"
     report = await resume("r", model=model, root=tmp_path, tools=[], accept_changes=True)
     assert report.conclusion == "worked"
 

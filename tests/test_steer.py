@@ -15,10 +15,11 @@ import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from orchestrator import Limits, Permissions, Reins, Report, Request, run
-from orchestrator.events import Record, Steered
+from orchestrator import Limits, Permissions, Reins, Report, Request, resume, run
+from orchestrator.events import ModelReplied, Record, Steered
 from orchestrator.journal import read_records
-from orchestrator.permissions import Answer, AskedFor
+from orchestrator.permissions import Answer, AskedFor, Asking
+from orchestrator.prices import cost_usd
 from orchestrator.rundir import RunDir
 from orchestrator.steersocket import NAME, ask
 from orchestrator.testing import ScriptedModel, call, results, said
@@ -338,7 +339,9 @@ def test_what_cannot_be_steered_is_told(cli: Cli) -> None:
     assert cli("run", "x", "--model", "rehearsal", "--quiet", "--run-id", "r").code == 0
     ran = cli("steer", "r", "status")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == "outrider: run r is not going on; outrider resume r goes on with it\n"
+    assert ran.err.startswith(
+        "outrider: run r is not going on; outrider resume r goes on with it, with a"
+    )
     for wrong in (["dance"], ["cancel"], ["say"], ["pause", "now"], ["approve"]):
         assert cli("steer", "r", *wrong).code == 2
     assert cli("steer", "nosuch", "status").code == 2
@@ -366,3 +369,114 @@ def test_a_run_of_the_command_line_is_steered_by_the_command_line(cli: Cli, root
         go_on.set()
 
     anyio.run(partial(steering, root, script, act))
+
+
+async def test_a_child_that_was_resumed_alone_is_cancelled_like_a_run(tmp_path: Path) -> None:
+    """It is what the run is about: it hands back, and the socket goes on answering."""
+    asked, go_on = anyio.Event(), anyio.Event()
+    alone = False
+
+    async def script(request: Request) -> Any:
+        if request.agent_type == "main":
+            return [call("task", prompt="x")]
+        if request.purpose == "handback":
+            return "what I have"
+        asked.set()
+        if alone:
+            await go_on.wait()
+        else:
+            scope.cancel()
+            await anyio.sleep_forever()
+        return [call("ls")]
+
+    with anyio.CancelScope() as scope:
+        await run("do it", model=ScriptedModel(script), root=tmp_path, run_id="r")
+    alone, asked = True, anyio.Event()
+    live = Live(tmp_path)
+    records = read_records(live.run_dir.journal)
+    child = next(r.agent_id for r in records if r.agent_id != "main")
+
+    async def go() -> None:
+        live.report = await resume(
+            "r", model=ScriptedModel(script), root=tmp_path, agent=child, reins=Reins(socket=True)
+        )
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(go)
+            await asked.wait()
+            await live.do("cancel", child)
+            assert (await live.tell("status"))["ok"]
+            go_on.set()
+    assert live.report is not None
+    assert (live.report.status, live.report.conclusion) == ("partial", "what I have")
+
+
+async def test_a_cost_limit_set_while_the_run_goes_on_counts_what_was_spent_before(
+    tmp_path: Path,
+) -> None:
+    """And a limit that is passed already is refused, as is one where no price is known."""
+    asked, go_on = anyio.Event(), anyio.Event()
+
+    async def script(request: Request) -> Any:
+        if len(results(request)) == 2:
+            asked.set()
+            await go_on.wait()
+        if request.purpose == "handback":
+            return "what I have"
+        return [call("ls")]
+
+    answers: list[dict[str, Any]] = []
+    live = Live(tmp_path)
+
+    async def go() -> None:
+        model = ScriptedModel(script, name="claude-sonnet-5-5")
+        live.report = await run(
+            "do it", model=model, root=tmp_path, run_id="r", reins=Reins(socket=True)
+        )
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(go)
+            await asked.wait()
+            answers.append(dict(await live.tell("budget", "max_cost=0.0001")))
+            spent = sum(
+                cost_usd(r.fact.model, r.fact.usage) or 0.0
+                for r in read_records(live.run_dir.journal)
+                if isinstance(r.fact, ModelReplied) and r.fact.usage
+            )
+            await live.do("budget", f"max_cost={spent * 1.2}")
+            go_on.set()
+    assert "would end the run" in answers[0]["error"]
+    assert live.report is not None
+    assert (live.report.reason, live.report.conclusion) == ("limit:max_cost", "what I have")
+
+
+async def test_a_no_from_elsewhere_is_not_turned_over_by_an_always_before_it() -> None:
+    """Both questions are of one kind; the second was answered while the first still waited."""
+    first_asked, go_on = anyio.Event(), anyio.Event()
+    put: list[str] = []
+
+    async def person(asked: AskedFor) -> Answer:
+        put.append(asked.agent_id)
+        first_asked.set()
+        await go_on.wait()
+        return "always"
+
+    def question(agent_id: str) -> AskedFor:
+        return AskedFor(agent_id, "main", "bash", {"command": "rm a"}, "ask bash", ("bash(rm a)",))
+
+    asking, answers = Asking(person), dict[str, Answer | None]()
+
+    async def ask_for(agent_id: str) -> None:
+        answers[agent_id] = await asking.answer(question(agent_id))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask_for, "one")
+        await first_asked.wait()
+        group.start_soon(ask_for, "two")
+        await anyio.wait_all_tasks_blocked()
+        assert asking.settle("q2", "no")
+        go_on.set()
+    assert answers == {"one": "always", "two": "no"}
+    assert put == ["one"], "what is answered already is not put to anybody"

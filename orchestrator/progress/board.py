@@ -81,8 +81,12 @@ class Board:
         view = board.agents.get(record.agent_id)
         if view is None:
             return board
-        board = board._with(_view_after(view, record))
-        return board._settled(view) if isinstance(fact, ev.AgentEnded) else board
+        after = _view_after(view, record)
+        board = board._with(after)
+        if isinstance(fact, ev.AgentEnded):
+            return board._settled(view)
+        # A child that goes on after its end is one that its parent waits for again.
+        return board if view.status is None or after.status is not None else board._awaited(after)
 
     def _started(self, record: Record, fact: ev.AgentStarted) -> Board:
         view = AgentView(
@@ -94,17 +98,17 @@ class Board:
             model=fact.model,
             began=record.ts,
         )
-        parent = self.agents.get(fact.parent_id or "")
-        board = (
-            self if parent is None else self._with(replace(parent, children=parent.children + 1))
-        )
-        return board._with(view)
+        return self._awaited(view)._with(view)
 
     def _settled(self, child: AgentView) -> Board:
         parent = self.agents.get(child.parent_id or "")
         if parent is None or child.status is not None:
             return self
         return self._with(replace(parent, children=max(parent.children - 1, 0)))
+
+    def _awaited(self, child: AgentView) -> Board:
+        parent = self.agents.get(child.parent_id or "")
+        return self if parent is None else self._with(replace(parent, children=parent.children + 1))
 
     def _with(self, view: AgentView) -> Board:
         return replace(self, agents={**self.agents, view.agent_id: view})

@@ -207,11 +207,17 @@ class Story:
                 self._changed[parent] = record.seq
             case ev.AgentEnded():
                 self._conclusions[record.agent_id] = (record.seq, fact)
-                view = self.board.agents.get(record.agent_id)
-                if view is not None and view.parent_id is not None:
-                    self._changed[view.parent_id] = record.seq
+                self._touch_parent(record)
+            case ev.AgentResumed() | ev.MessageAdded():
+                self._touch_parent(record)
             case ev.TodosWritten():
                 self._todos[record.agent_id] = (record.seq, fact.text)
+
+    def _touch_parent(self, record: Record) -> None:
+        """How many children an agent waits for is part of its own row."""
+        view = self.board.agents.get(record.agent_id)
+        if view is not None and view.parent_id is not None:
+            self._changed[view.parent_id] = record.seq
 
     def _list(self, record: Record, before: AgentRow | None) -> None:
         fact, end = record.fact, self._ms(record.ts)
