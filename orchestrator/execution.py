@@ -23,7 +23,7 @@ from orchestrator.events import (
 )
 from orchestrator.intents import has_effects, interrupted
 from orchestrator.messages import Block
-from orchestrator.outputs import Output, as_output
+from orchestrator.outputs import Output
 from orchestrator.permitting import denied_by, rule_on
 from orchestrator.steps import STOPPING
 from orchestrator.tools import AfterCrash, ThisCall, Tool, calling, explain
@@ -143,7 +143,7 @@ async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:
     # Those that wait for children let these hand back.
     after_stop = math.inf if used.name in _WAIT_FOR_CHILDREN else reins.tool_seconds
     with reins.at_most(after_stop), anyio.move_on_after(left):
-        return as_output(await used.run(use["input"]))
+        return await used.run(use["input"])
     raise TimeoutError("stopped: the time is over" if not reins.is_stopping else _NOT_FINISHED)
 
 

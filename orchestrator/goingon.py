@@ -7,6 +7,8 @@ from orchestrator.errors import ConfigError
 from orchestrator.kept import Kept
 from orchestrator.past import MAIN, Past
 
+_SOME_TURNS_TOKENS = 100_000
+
 
 def check_goes_on(
     past: Past, run_id: str, agent_id: str, message: str | None, limits: Limits
@@ -27,7 +29,9 @@ def check_goes_on(
         return
     now, before = getattr(limits, name), getattr(Kept.of_json(past.options).limits, name)
     if now is not None and before is not None and now <= before:
-        option = "--" + name.replace("_", "-")
+        option, enough = "--" + name.replace("_", "-"), before * 2
+        if name == "max_tokens":  # a turn needs room for its context, its answer and a conclusion
+            enough = max(enough, past.spent()[0] + _SOME_TURNS_TOKENS)
         raise ConfigError(
-            f"{who} has ended at its limit, {name} {before}: raise it, for example {option} {before * 2}"
+            f"{who} has ended at its limit, {name} {before}: raise it, for example {option} {enough}"
         )

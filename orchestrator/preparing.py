@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,8 @@ async def opened(model: str | Model | None, kept: Kept) -> AsyncIterator[tuple[M
         yield model, getattr(model, "name", SCRIPTED)
         return
     name = None if model is None else resolved(model, {**MODEL_ALIASES, **kept.aliases})
+    if name is not None and get_close_matches(name, [REHEARSAL], cutoff=0.85) and name != REHEARSAL:
+        raise ConfigError(f"no model is called {name!r}; did you mean {REHEARSAL}?")
     if name == REHEARSAL:
         from orchestrator.rehearsal import RehearsalModel
 
@@ -169,8 +172,9 @@ def _main_of(definitions: Loaded, name: str) -> Definition:
 
 
 def _check_price(kept: Kept, model: str) -> None:
-    price = cost_usd(model, Usage(1), overrides=kept.prices)
-    if kept.limits.max_cost is not None and price is None:
+    if kept.limits.max_cost is None:
+        return
+    if cost_usd(model, Usage(1), overrides=kept.prices) is None:
         raise ConfigError(
             f"no price is known for {model}, so a cost limit cannot be kept: "
             "use --max-tokens, choose a model with a known price, or set its price (docs/tokens.md)"

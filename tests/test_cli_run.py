@@ -384,3 +384,42 @@ def test_which_display_a_run_gets(
 
     monkeypatch.setenv("TERM", term)
     assert type(progress_for(Config(**settings), Stream(), Stream())) is expected
+
+
+# ── what is easily mistyped ──
+
+
+@pytest.mark.parametrize(
+    ("rule", "near"), [("raed", "read"), ("bsh", "bash"), ("wrte_file", "write_file")]
+)
+def test_a_rule_that_looks_misspelt_is_said(cli: Cli, rule: str, near: str) -> None:
+    """It would protect nothing without a word; an error it is not, since servers' tools have any name."""
+    ran = cli(*REHEARSE, "--deny", rule)
+    assert ran.code == 0
+    assert f"outrider: the rule {rule}: Outrider has no such tool; did you mean {near}?" in ran.err
+
+
+@pytest.mark.parametrize(
+    "rule", ["read(x/**)", "mcp(github)", "Bash(git:*)", "task", "lookup_order"]
+)
+def test_a_rule_that_is_right_or_unlike_any_is_not_remarked_on(cli: Cli, rule: str) -> None:
+    assert "did you mean" not in cli(*REHEARSE, "--deny", rule).err
+
+
+def test_a_misspelt_rehearsal_is_told_before_anything_is_recorded(cli: Cli, root: Path) -> None:
+    ran = cli("run", "x", "--model", "rehersal")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("no model is called 'rehersal'; did you mean rehearsal?\n")
+    assert list_runs(root) == []
+
+
+def test_h_is_help_everywhere(cli: Cli) -> None:
+    assert cli("-h").out.startswith("Usage: outrider")
+    assert cli("run", "-h").out.startswith("Usage: outrider run")
+
+
+def test_a_log_of_nobody_names_who_there_is(cli: Cli) -> None:
+    assert cli(*REHEARSE).code == 0
+    ran = cli("log", "latest", "--agent", "nobody")
+    assert (ran.code, ran.out) == (2, "")
+    assert "'nobody' is no agent of this run; there are: main, explorer-" in ran.err

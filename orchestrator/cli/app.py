@@ -34,6 +34,7 @@ app = typer.Typer(
     name="outrider",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(running.run)
 app.command("resume")(again.resume)

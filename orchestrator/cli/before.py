@@ -64,6 +64,21 @@ def note_trust(configured: Configured) -> None:
             say(f"{name} is set by {PROJECT_FILE}: {_shown(value)}")
 
 
+def note_rules(settings: Settings) -> None:
+    """A misspelt rule protects nothing, and may yet be right: tools of servers have names of their own."""
+    from difflib import get_close_matches
+
+    from orchestrator.permissions import OPTIONAL, rule
+    from orchestrator.toolbox import BUILT_IN
+
+    tools = {*OPTIONAL, *BUILT_IN}
+    for text in (*settings.allow, *settings.ask, *settings.deny):
+        unknown = [name for name in rule(text).tools if name not in tools]
+        for near in (get_close_matches(n, {"read", "write", *tools}, 1, 0.75) for n in unknown):
+            if near:
+                say(f"the rule {text}: Outrider has no such tool; did you mean {near[0]}?")
+
+
 def _shown(value: str | bool | Sequence[str]) -> str:
     if isinstance(value, bool):
         return str(value).lower()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -43,32 +42,19 @@ def show(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
       outrider config show
       OUTRIDER_MAX_TURNS=none outrider config show --json
     """
-    from orchestrator.cli.output import print_json
+    from orchestrator.cli.output import clean, print_json
     from orchestrator.cli.terminal import print_lines, width
     from orchestrator.config import load_settings, user_config
 
     configured = load_settings(root)
-    values = {name: _safe(value) for name, value in configured.settings.model_dump().items()}
+    # A base URL may hold a password.
+    values = clean(configured.settings.model_dump())
     if as_json:
         print_json({n: {"value": v, "from": configured.origin(n)} for n, v in values.items()})
         return
     rows = [[n, _shown(n, v), configured.origin(n)] for n, v in values.items()]
     print_lines(table(_COLUMNS, rows, width()))
     typer.echo(f"\nuser's file: {user_config()}")
-
-
-def _safe(value: Any) -> Any:
-    """The value without secrets: a base URL may hold a password."""
-    from orchestrator.redaction import redactor
-
-    redact = redactor(os.environ)
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {name: _safe(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_safe(part) for part in value]
-    return value
 
 
 def _told(value: Any) -> str:

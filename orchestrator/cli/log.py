@@ -55,6 +55,8 @@ def log(
 
     _check_event(event)
     place = find_run(root, run)
+    if agent is not None and not follow:
+        _check_agent(agent, _lines(place, follow))
     for text in _lines(place, follow):
         line = _parsed(text)
         if line is None or not _wanted(line, agent, event):
@@ -65,6 +67,14 @@ def log(
             print_lines([pretty(line)])
         if follow:
             sys.stdout.flush()
+
+
+def _check_agent(text: str, lines: Iterator[str]) -> None:
+    """A misspelt agent would look like one that never did anything."""
+    parsed = (line for line in map(_parsed, lines) if line is not None)
+    known = dict.fromkeys(str(line["agent_id"]) for line in parsed)
+    if not any(agent_id.startswith(text) for agent_id in known):
+        raise ConfigError(f"{text!r} is no agent of this run; there are: {', '.join(known)}")
 
 
 def _check_event(name: str | None) -> None:

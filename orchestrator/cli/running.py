@@ -66,7 +66,14 @@ def run(
 
 
 def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> int:
-    from orchestrator.cli.before import check_definitions, new_id, note_shell, note_trust, read_task
+    from orchestrator.cli.before import (
+        check_definitions,
+        new_id,
+        note_rules,
+        note_shell,
+        note_trust,
+        read_task,
+    )
     from orchestrator.cli.usertools import load_tools
     from orchestrator.config import load_settings
 
@@ -74,6 +81,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     settings = configured.settings
     check_definitions(root, settings)
     note_trust(configured)
+    note_rules(settings)
     note_shell(settings)
     text, number = read_task(task), run_id or new_id()
 

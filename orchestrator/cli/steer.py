@@ -92,7 +92,10 @@ def _nobody(run_dir: RunDir) -> str:
 
     if is_running(run_dir.journal):
         return f"run {run_dir.run_id} is going on, but cannot be steered from here"
-    return f"run {run_dir.run_id} is not going on; outrider resume {run_dir.run_id} goes on with it"
+    return (
+        f"run {run_dir.run_id} is not going on; outrider resume {run_dir.run_id} goes on with it, with a "
+        "MESSAGE where it has finished"
+    )
 
 
 def _lines(status: dict[str, Any]) -> list[str]:

@@ -199,7 +199,7 @@ def _print_csv(found: Found) -> None:
 
     from orchestrator.cli.output import clean
 
-    lines = [clean(_flat(row)) for row in _rows(found)]
+    lines = clean([_flat(row) for row in _rows(found)])
     writer = csv.DictWriter(sys.stdout, list(lines[0]) if lines else ["name"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
