@@ -84,6 +84,7 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelEr
         while True:
             attempt += 1
             started = time.monotonic()
+            request = _timed(agent, request)
             try:
                 reply = await _attempt(agent, request)
             except _NotBegun as error:
@@ -107,20 +108,24 @@ async def send(agent: Agent, request: Request, estimate: int) -> Reply | ModelEr
         agent.budget.release(reserved)
 
 
+def _timed(agent: Agent, request: Request) -> Request:
+    """The request with the time that a try has now. It is the one that is sent and recorded: a copy
+    made later would have its body joined once more."""
+    seconds = _seconds_for(agent, request.purpose)
+    return request if seconds == request.seconds else replace(request, seconds=seconds)
+
+
 async def _attempt(agent: Agent, request: Request) -> Reply:
     """One try, holding one of the run's places for model calls, and never past the agent's deadline."""
     purpose, reins = request.purpose, agent.seams.reins
-    seconds = _seconds_for(agent, purpose)
     gate = agent.seams.gates.before(request.model)
     # The model is told, so that it can say what a late answer had cost; the scope is for those that
     # do not listen, and for the waiting before the call.
     after_stop = reins.at_most(_after_stop(purpose, reins.model_seconds))
-    late = math.inf if seconds is None else seconds + _LATE_SECONDS
+    late = math.inf if request.seconds is None else request.seconds + _LATE_SECONDS
     with after_stop, anyio.move_on_after(late):
         async with AsyncExitStack() as held:
             await _enter(agent, held, gate, purpose)
-            if seconds is not None:
-                request = replace(request, seconds=seconds)
             reply = await agent.seams.model(request)
         gate.succeeded()
         return reply

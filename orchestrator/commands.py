@@ -45,16 +45,18 @@ class Commands:
         """
         if asked := job_words(command):
             return await self._of_jobs(asked, timeout)
-        try:
-            seconds = self._within_deadline(seconds_for(timeout, background=background))
-        except ValueError as error:
-            raise ShellRefused(str(error)) from None
+        seconds = self._seconds(timeout, background=background)
         if background:
             return _started(await self._shell.start(command, seconds))
         with self._agent.patient():
             return await self._told(await self._shell.run(command, seconds), keep=False)
 
-    def _within_deadline(self, seconds: float | None) -> float | None:
+    def _seconds(self, given: int | None, *, background: bool) -> float | None:
+        """How long to wait for the command, never past the agent's own time."""
+        try:
+            seconds = seconds_for(given, background=background)
+        except ValueError as error:
+            raise ShellRefused(str(error)) from None
         left = self._agent.seconds_left()
         if left is None or seconds is None:
             return seconds
@@ -73,10 +75,7 @@ class Commands:
         return await self._waited(job, given)
 
     async def _waited(self, job: Job, given: int | None) -> str:
-        try:
-            seconds = self._within_deadline(seconds_for(given, background=False))
-        except ValueError as error:
-            raise ShellRefused(str(error)) from None
+        seconds = self._seconds(given, background=False)
         with self._agent.patient(), anyio.move_on_after(seconds):
             await job.done.wait()
         return _line(job) if job.ran is None else await self._told(job.ran, keep=True)

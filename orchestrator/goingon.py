@@ -5,7 +5,8 @@ from __future__ import annotations
 from orchestrator.budget import Limits
 from orchestrator.errors import ConfigError
 from orchestrator.kept import Kept
-from orchestrator.past import MAIN, Past
+from orchestrator.past import Past
+from orchestrator.rundir import MAIN
 
 _SOME_TURNS_TOKENS = 100_000
 

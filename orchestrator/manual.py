@@ -14,9 +14,8 @@ from orchestrator.errors import ConfigError, RunInUse
 from orchestrator.events import Record, Steered
 from orchestrator.journal import open_journal
 from orchestrator.logs import LogWriter
-from orchestrator.past import MAIN
 from orchestrator.resuming import agent_of, read_past
-from orchestrator.rundir import find_run
+from orchestrator.rundir import MAIN, find_run
 from orchestrator.steps import situation_of
 
 

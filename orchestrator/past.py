@@ -21,8 +21,6 @@ from orchestrator.events import (
 from orchestrator.readings import AgentRow, RunSummary
 from orchestrator.state import State, apply, replay
 
-MAIN = "main"
-
 
 @dataclass
 class Past:

@@ -9,16 +9,16 @@ from pathlib import Path
 def user_agent_folders() -> tuple[Path, ...]:
     """The folders of a user's own definitions, best first: Outrider's, then Claude Code's. They need
     not be there."""
-    from platformdirs import user_config_path
-
-    home = Path(os.path.expanduser("~"))
-    return (user_config_path("outrider") / "agents", home / ".claude/agents")
+    return _folders("agents")
 
 
 def user_skill_folders() -> tuple[Path, ...]:
-    """The folders of a user's own skills, best first: Outrider's, then Claude Code's. They need not
-    be there."""
+    """The folders of a user's own skills, in the same order."""
+    return _folders("skills")
+
+
+def _folders(kind: str) -> tuple[Path, ...]:
     from platformdirs import user_config_path
 
     home = Path(os.path.expanduser("~"))
-    return (user_config_path("outrider") / "skills", home / ".claude/skills")
+    return (user_config_path("outrider") / kind, home / ".claude" / kind)

@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -128,7 +127,3 @@ def ages(seconds: float) -> str:
     if days:
         return f"{days} day" + ("" if days == 1 else "s")
     return f"{hours} hour" + ("" if hours == 1 else "s")
-
-
-def now() -> float:
-    return time.time()

@@ -104,8 +104,7 @@ def _kept(found: re.Match[str]) -> str:
 
 
 def without_secrets(value: Any, redact: Redact) -> Any:
-    """A JSON value with every text in it redacted, also that under a name such as ``password``."""
-    """JSON with every text redacted; a text under a field whose name is secret goes whole."""
+    """JSON with every text redacted; a text under a name such as ``password`` goes whole."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):

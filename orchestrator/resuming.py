@@ -22,7 +22,7 @@ from orchestrator.journal import open_journal, read_records
 from orchestrator.kept import Kept
 from orchestrator.model import Model
 from orchestrator.options import Options
-from orchestrator.past import MAIN, Past, options_in, past_of, up_to
+from orchestrator.past import Past, options_in, past_of, up_to
 from orchestrator.permissions import Ask, Permissions
 from orchestrator.preparing import opened, options_of, own_tools, workspace
 from orchestrator.prices import pricing
@@ -30,7 +30,7 @@ from orchestrator.readings import Tally
 from orchestrator.reins import Reins
 from orchestrator.report import Report
 from orchestrator.revival import Source
-from orchestrator.rundir import RunDir, check_run_id, find_run, new_run_id
+from orchestrator.rundir import MAIN, RunDir, check_run_id, find_run, new_run_id
 from orchestrator.session import Asked, Recorded, go_on, start_fork
 from orchestrator.state import replay
 from orchestrator.tools import Tool

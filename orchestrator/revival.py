@@ -30,9 +30,9 @@ from orchestrator.events import (
 from orchestrator.journal import read_records
 from orchestrator.model import ModelFacts
 from orchestrator.options import Options
-from orchestrator.past import MAIN, Past
-from orchestrator.rundir import RunDir
-from orchestrator.state import replay
+from orchestrator.past import Past
+from orchestrator.rundir import MAIN, RunDir
+from orchestrator.state import State, replay
 from subagents import Conclusion, Definition, SpawnError
 
 _GO_ON = "Go on with the task where you stopped: the limit or error that ended it no longer holds."
@@ -140,6 +140,9 @@ class Revival:
     def _like(self, agent_id: str, started: AgentStarted) -> Agent:
         """An agent of the past as it was made, without anything that happened to it."""
         parent = None if started.parent_id is None else self._from_past(started.parent_id)
+        return self._made(agent_id, started, parent)
+
+    def _made(self, agent_id: str, started: AgentStarted, parent: Agent | None) -> Agent:
         definition = self.definition_of(agent_id, started.agent_type)
         agent = self._team.make(agent_id, definition, parent=parent, depth=started.depth)
         # It is offered what its requests declare, and no more.
@@ -171,7 +174,7 @@ class Revival:
             return None
         if past.end_of(child_id) is not None:
             return None
-        child = self._restored(parent, child_id, past.facts[child_id])
+        child = self._restored(parent, child_id, past.facts[child_id], past.state(child_id))
         await self._take_up(child)
         return child
 
@@ -215,7 +218,7 @@ class Revival:
         started = self._past.started(agent_id)
         parent_id = None if started is None else started.parent_id
         parent = None if parent_id is None else self._from_past(parent_id)
-        agent = self._restored(parent, agent_id, facts)
+        agent = self._restored(parent, agent_id, facts, self._past.state(agent_id))
         if parent is None:
             self._team.lead = agent
         return agent
@@ -228,16 +231,14 @@ class Revival:
             raise SpawnError(f"The definition of {agent_id} is gone.")
         return definition
 
-    def _restored(self, parent: Agent | None, agent_id: str, facts: Sequence[Event]) -> Agent:
-        """An agent as ``facts``, all of its events, leave it."""
-        state = replay(facts)
-        spec = state.spec
-        definition = self.definition_of(agent_id, spec.agent_type)
-        agent = self._team.make(agent_id, definition, parent=parent, depth=spec.depth)
+    def _restored(
+        self, parent: Agent | None, agent_id: str, facts: Sequence[Event], state: State
+    ) -> Agent:
+        """An agent as ``facts``, all of its events, leave it, in ``state``."""
+        started = next(fact for fact in facts if isinstance(fact, AgentStarted))
+        agent = self._made(agent_id, started, parent)
         agent.state = state
         agent.children = [f.child_id for f in facts if isinstance(f, AgentSpawned)]
-        # It is offered what its requests declare, and no more.
-        agent.tools = {name: agent.tools[name] for name in spec.tools if name in agent.tools}
         agent.desk.is_followup = any(isinstance(f, AgentEnded) for f in facts)
         agent.desk.is_revived = True
         if agent.files is not None:
@@ -248,7 +249,7 @@ class Revival:
         """A child that has ended, as its records leave it: it still knows what it saw."""
         records = partial(read_records, self._run_dir.journal, agent=child_id)
         facts = await run_sync(lambda: [record.fact for record in records()])
-        return self._restored(parent, child_id, facts)
+        return self._restored(parent, child_id, facts, replay(facts))
 
 
 def conclusion_of(past: Past, agent_id: str, ended: AgentEnded) -> Conclusion:

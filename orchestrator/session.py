@@ -15,18 +15,17 @@ from orchestrator.agent import Agent, Observe, Seams
 from orchestrator.errors import ConfigError
 from orchestrator.events import Record, RunEnded
 from orchestrator.journal import Journal, open_journal
-from orchestrator.ledger import Usage
 from orchestrator.logs import LogWriter
 from orchestrator.model import Model
 from orchestrator.options import Options
-from orchestrator.past import MAIN, Past
+from orchestrator.past import Past
 from orchestrator.permissions import Asking
 from orchestrator.prices import cost_usd, pricing
 from orchestrator.readings import Tally
 from orchestrator.reins import Reins
 from orchestrator.report import Report, report_of
 from orchestrator.revival import Source
-from orchestrator.rundir import RunDir
+from orchestrator.rundir import MAIN, RunDir
 from orchestrator.steering import Steering
 from orchestrator.steersocket import serve
 from orchestrator.team import Team
@@ -211,8 +210,3 @@ def _end_of(main: Agent, tally: Tally) -> RunEnded:
         usage=summary.usage,
         cost_usd=summary.cost_usd,
     )
-
-
-def call_price(model: str, usage: Usage, at: float) -> float | None:
-    """USD of one call at the time ``at``, in seconds since the epoch."""
-    return cost_usd(model, usage, at=at)

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.agent import Agent, Seams
 from orchestrator.events import MessageAdded, Steered
-from orchestrator.past import MAIN
+from orchestrator.rundir import MAIN
 from orchestrator.team import Team
 
 # Limits that can be raised while the run goes on.

@@ -27,11 +27,11 @@ from orchestrator.loop import run_agent
 from orchestrator.model import ModelFacts
 from orchestrator.modelfacts import KnownModels
 from orchestrator.options import Options
-from orchestrator.past import MAIN, Past
+from orchestrator.past import Past
 from orchestrator.permissions import OPTIONAL, Permissions
 from orchestrator.remotes import Remotes
 from orchestrator.revival import Revival, conclusion_of
-from orchestrator.rundir import RunDir
+from orchestrator.rundir import MAIN, RunDir
 from orchestrator.toolbox import Toolbox
 from subagents import Brief, Conclusion, Definition, SpawnError, resolve
 from workspace import ResultStore, Root

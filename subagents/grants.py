@@ -12,7 +12,7 @@ Tools = tuple[str, ...] | None
 _ALL = frozenset({"*", "all", "all tools"})
 _NONE = frozenset({"", "none", "[]", "{}", "~", "null"})
 _PARENS = r"\([^()]*(?:\([^()]*\)[^()]*)*\)"
-_BY_COMMA = re.compile(rf"(?:{_PARENS}|[^,\n(]|\()+")
+BY_COMMA = re.compile(rf"(?:{_PARENS}|[^,\n(]|\()+")
 _WORD = re.compile(r"[A-Za-z*][\w.*/:@+-]*")
 _BY_SPACE = re.compile(rf"(?:{_PARENS}|[^\s(]|\()+")
 
@@ -111,7 +111,7 @@ def _from_map(
 
 def _split(text: str, entry: Entry, notes: Notes) -> list[str]:
     text = text.removeprefix("[").removesuffix("]")
-    parts = [_bare(part) for part in _BY_COMMA.findall(text)]
+    parts = [_bare(part) for part in BY_COMMA.findall(text)]
     if len(parts) == 1 and not is_name(parts[0]):
         words = [_bare(word) for word in _BY_SPACE.findall(parts[0])]
         if len(words) > 1 and all(map(is_name, words)):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from subagents.block import Entry, Notes
 from subagents.definition import JSON
 from subagents.fields import spelled
+from subagents.grants import BY_COMMA
 from subagents.toolnames import READ, WRITE, is_name, meaning
 
 _KINDS = frozenset({"allow", "deny", "ask"})
@@ -22,7 +23,6 @@ _OPEN = frozenset(
 )
 # OpenCode: the permission to edit is the permission to change files by any tool.
 _EDITS = ("write", "edit")
-_ITEM = re.compile(r"(?:\([^()]*(?:\([^()]*\)[^()]*)*\)|[^,\n(]|\()+")
 _RULE = re.compile(r"([^()]+)(?:\((.*)\))?", re.DOTALL)
 
 
@@ -107,7 +107,7 @@ def _restricts(rule: JSON) -> bool:
 def _rules(value: JSON, entry: Entry, notes: Notes) -> Taken:
     if value is None:
         return Taken()
-    items = _ITEM.findall(value) if isinstance(value, str) else value
+    items = BY_COMMA.findall(value) if isinstance(value, str) else value
     if not isinstance(items, Sequence):
         return _unreadable(value, entry, notes)
     taken = Taken()

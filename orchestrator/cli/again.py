@@ -53,8 +53,8 @@ def resume(
     text = None if message is None else read_task(message)
 
     async def go(ask: Ask | None, reins: Reins, observers: Sequence[Observe]) -> Report:
-        from orchestrator.past import MAIN
         from orchestrator.resuming import resume
+        from orchestrator.rundir import MAIN
 
         return await resume(
             run_dir.run_id,

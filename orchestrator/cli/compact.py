@@ -24,8 +24,7 @@ def compact(run: opt.Run, agent: opt.OneAgent = None, root: opt.Root = Path()) -
 
     from orchestrator.cli.output import going_on
     from orchestrator.manual import compact_next
-    from orchestrator.past import MAIN
-    from orchestrator.rundir import find_run
+    from orchestrator.rundir import MAIN, find_run
 
     run_dir = find_run(root, run)
 

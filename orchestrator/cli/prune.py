@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -40,12 +41,12 @@ def prune(
       outrider runs prune --older-than 7d --keep 20 --yes
     """
     from orchestrator.cli.terminal import print_lines
-    from orchestrator.pruning import age_of, delete_leftovers, doomed, now
+    from orchestrator.pruning import age_of, delete_leftovers, doomed
 
     if older_than is None and not keep:
         older_than = _DEFAULT_AGE
     age = None if older_than is None else age_of(older_than)
-    found = doomed(root, age, keep, now=now())
+    found = doomed(root, age, keep, now=time.time())
     going = [each for each in found if each.why_kept is None]
     print_lines(map(_line, found))
     if not going:

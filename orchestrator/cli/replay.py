@@ -174,13 +174,13 @@ def _play(recorded: Conversation, settings: Context, window: int | None, at: flo
 
 def _cost(calls: Sequence[Call], model: str, settings: Context, at: float) -> float | None:
     """What the calls cost in USD at the prices of ``at``, in seconds since the epoch."""
-    from orchestrator.session import call_price
+    from orchestrator.prices import pricing
 
     summariser = settings.summary_model or model
     total = 0.0
     for call in calls:
         name = summariser if call.purpose == "summary" else model
-        price = call_price(name, call.usage, at)
+        price = pricing(None)(name, call.usage, at)
         if price is None:
             return None
         total += price
@@ -286,10 +286,10 @@ def _row(name: str, which: str, sides: Sequence[Side]) -> list[str]:
 
 
 def _notes(compared: Sequence[Compared], records: Sequence[Record], missing: int) -> Iterator[str]:
+    from orchestrator.prices import pricing
     from orchestrator.readings import summarise
-    from orchestrator.session import call_price
 
-    run = summarise(records, "", call_price)
+    run = summarise(records, "", pricing(None))
     peak = max((agent.peak_context_tokens for agent in run.agents), default=0)
     requests = sum(agent.requests for agent in run.agents)
     yield ""

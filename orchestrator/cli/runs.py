@@ -12,7 +12,7 @@ from orchestrator.cli.prune import prune
 from orchestrator.cli.table import Column, cost, duration, number, size, table, width_of
 
 if TYPE_CHECKING:
-    from orchestrator.readings import RunSummary
+    from orchestrator.readings import Price, RunSummary
     from orchestrator.rundir import RunDir
 
 _COLUMNS = (
@@ -48,10 +48,14 @@ def runs(context: typer.Context, root: opt.Root = Path(), as_json: opt.Json = Fa
     if context.invoked_subcommand is not None:
         return
     from orchestrator.cli.output import clean, print_json
+    from orchestrator.cli.pricing import price_for
     from orchestrator.cli.terminal import print_lines, width
+    from orchestrator.readings import unpriced
     from orchestrator.rundir import list_runs
 
-    found = [(run, *_read(run)) for run in list_runs(root)]
+    listed = list_runs(root)
+    price = price_for(root) if listed else unpriced
+    found = [(run, *_read(run, price)) for run in listed]
     if as_json:
         print_json(clean([_as_json(*each) for each in found]))
     elif not found:
@@ -72,15 +76,14 @@ def fitted(rows: list[list[str]], width: int | None) -> list[str]:
     return lines
 
 
-def _read(run: RunDir) -> tuple[RunSummary, str]:
+def _read(run: RunDir, price: Price) -> tuple[RunSummary, str]:
     """A run's figures and status. A journal that cannot be read is listed all the same."""
-    from orchestrator.cli.pricing import price_for
     from orchestrator.errors import JournalError
     from orchestrator.journal import is_running, read_records
     from orchestrator.readings import RunSummary, summarise
 
     try:
-        found = summarise(read_records(run.journal), run.run_id, price_for(run.root))
+        found = summarise(read_records(run.journal), run.run_id, price)
     except JournalError:
         return RunSummary(run.run_id), "damaged"
     if found.status is not None:

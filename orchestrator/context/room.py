@@ -60,8 +60,7 @@ class Situation:
 
     ``tokens``: its estimate. ``can_offload``: whether there is a store that can be written and read
     back; ``can_archive``: whether what a compaction drops can be kept. ``idle_compactions``: how many
-    in a row freed less than ``gain_share`` of the window; ``has_grown``: whether anything was added
-    since the last of them. ``gather_turns``: turns that must be there beyond the kept ones.
+    in a row freed too little; ``has_grown``: whether anything was added since the last of them.
     """
 
     messages: Sequence[Entry]
@@ -73,8 +72,6 @@ class Situation:
     can_archive: bool = True
     idle_compactions: int = 0
     has_grown: bool = True
-    gain_share: float = GAIN_SHARE
-    gather_turns: int = GATHER_TURNS
 
     def movable(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         usable = self.can_offload and self.settings.offload_at is not None
@@ -103,7 +100,7 @@ def make_room(now: Situation) -> Offload | Compact | Full | None:
     if now.may_compact:
         cut = plan_cut(now, forced=full)
         # When the window is full anything helps; else a summary must be worth its call.
-        least = 0.0 if full else now.gain_share * now.at.window
+        least = 0.0 if full else GAIN_SHARE * now.at.window
         if cut is not None and _freed(now, cut) > least:
             return Compact("line", cut)
     return _last_resort(now) if full else None
@@ -124,7 +121,7 @@ def after_overflow(now: Situation, overflows: int) -> Offload | Compact | Full:
 def plan_cut(now: Situation, *, forced: bool) -> Cut | None:
     """Where a compaction would cut, if there is enough to cut."""
     keep_weight = int(KEEP_SHARE * now.at.window / now.tokens_per_byte)
-    gather = 1 if forced else now.gather_turns
+    gather = 1 if forced else GATHER_TURNS
     return compaction.plan(now.messages[1:], now.settings.keep_turns, keep_weight, gather)
 
 

@@ -55,11 +55,6 @@ class Salvage:
     structure: list[str] = field(default_factory=list)
     unreadable: str | None = None
 
-    @property
-    def last(self) -> int:
-        """The highest number of a record that is whole; 0 where there is none."""
-        return self.whole[-1].record.seq if self.whole else 0
-
     def ranges(self) -> list[tuple[int, int]]:
         """The records that are whole, as first and last number of each unbroken row of them."""
         found: list[tuple[int, int]] = []
