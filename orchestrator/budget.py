@@ -64,9 +64,9 @@ class Budget:
         self.max_tokens = max_tokens
         self.max_cost = max_cost
         self.parent = parent
-        self.tokens = 0
-        self.cost = 0.0
-        self.reserved_tokens = 0
+        self.tokens: int = 0
+        self.cost: float = 0.0
+        self.reserved_tokens: int = 0
 
     @property
     def counts_cost(self) -> bool:

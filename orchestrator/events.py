@@ -28,12 +28,12 @@ class Fact(BaseModel):
     """Something that happened. Never changed afterwards."""
 
     # defer_build: schemas are built at first use, which keeps `outrider --help` quick.
-    model_config = ConfigDict(frozen=True, defer_build=True, extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True, extra="ignore")
     content: ClassVar[frozenset[str]] = frozenset()
 
 
 class RunStarted(Fact):
-    content = frozenset({"task", "options"})
+    content: ClassVar[frozenset[str]] = frozenset({"task", "options"})
     event: Literal["run_started"] = "run_started"
     task: str
     task_chars: int
@@ -46,7 +46,7 @@ class RunStarted(Fact):
 class RunResumed(Fact):
     """Another process goes on with the run. ``options``: what it may use from now on."""
 
-    content = frozenset({"options"})
+    content: ClassVar[frozenset[str]] = frozenset({"options"})
     event: Literal["run_resumed"] = "run_resumed"
     version: str = ""
     options: dict[str, Any] = {}
@@ -55,7 +55,7 @@ class RunResumed(Fact):
 class AgentStarted(Fact):
     """Everything that an agent begins with: its state needs nothing else."""
 
-    content = frozenset(
+    content: ClassVar[frozenset[str]] = frozenset(
         {"brief", "system", "tool_schemas", "policy", "reader", "request", "returns"}
     )
     event: Literal["agent_started"] = "agent_started"
@@ -92,7 +92,7 @@ class AgentResumed(Fact):
     """The agent goes on where its records end: after a crash, or past the limit or failure that ended
     it. ``interrupted``: calls whose end nobody saw. What is not ``None`` holds from now on."""
 
-    content = frozenset({"policy"})
+    content: ClassVar[frozenset[str]] = frozenset({"policy"})
     event: Literal["agent_resumed"] = "agent_resumed"
     interrupted: int = 0
     max_turns: int | None = None
@@ -105,7 +105,7 @@ class RunForked(Fact):
     what had happened to that since it began, as JSON; ``readable``: paths of its files, which this run's may
     name."""
 
-    content = frozenset({"happened"})
+    content: ClassVar[frozenset[str]] = frozenset({"happened"})
     event: Literal["run_forked"] = "run_forked"
     from_run: str
     at_turn: int
@@ -117,7 +117,7 @@ class RunForked(Fact):
 
 
 class ModelReplied(Fact):
-    content = frozenset({"blocks", "todos_shown"})
+    content: ClassVar[frozenset[str]] = frozenset({"blocks", "todos_shown"})
     event: Literal["model_replied"] = "model_replied"
     purpose: Purpose = "agent"
     model: str
@@ -146,7 +146,7 @@ class ModelReplied(Fact):
 class ModelFailed(Fact):
     """A call failed. ``retry_in_ms`` is ``None`` when it is not tried again."""
 
-    content = frozenset({"message"})
+    content: ClassVar[frozenset[str]] = frozenset({"message"})
     event: Literal["model_failed"] = "model_failed"
     purpose: Purpose = "agent"
     model: str
@@ -163,7 +163,7 @@ class MessageAdded(Fact):
     """A user message that did not come from a tool: a follow-up, or our own nudge. ``repair``: it asks
     for a conclusion to be put right, which is done once."""
 
-    content = frozenset({"text"})
+    content: ClassVar[frozenset[str]] = frozenset({"text"})
     event: Literal["message_added"] = "message_added"
     text: str
     origin: Literal["user", "outrider", "child"]
@@ -188,7 +188,7 @@ class ToolStarted(Fact):
 class ToolReturned(Fact):
     """``result`` is what enters the history: the tool's output, or the placeholder for it."""
 
-    content = frozenset({"result", "seen"})
+    content: ClassVar[frozenset[str]] = frozenset({"result", "seen"})
     event: Literal["tool_returned"] = "tool_returned"
     tool: str
     tool_use_id: str
@@ -206,7 +206,7 @@ class Offloaded(Fact):
     ``entry``, ``block`` and ``key`` say what ``placeholder`` stands for now, and ``batch_end`` that
     it is the last of those that moved together."""
 
-    content = frozenset(
+    content: ClassVar[frozenset[str]] = frozenset(
         {"placeholder", "entry", "block", "key", "batch_end", "facts", "more_facts"}
     )
     event: Literal["offloaded"] = "offloaded"
@@ -228,7 +228,7 @@ class Offloaded(Fact):
 
 
 class OffloadFailed(Fact):
-    content = frozenset({"message"})
+    content: ClassVar[frozenset[str]] = frozenset({"message"})
     event: Literal["offload_failed"] = "offload_failed"
     tool: str
     tool_use_id: str
@@ -239,7 +239,7 @@ class OffloadFailed(Fact):
 class Compacted(Fact):
     """The oldest ``messages`` of the history gave way to ``summary``; ``archive`` holds them."""
 
-    content = frozenset({"summary", "facts", "more_facts"})
+    content: ClassVar[frozenset[str]] = frozenset({"summary", "facts", "more_facts"})
     event: Literal["compacted"] = "compacted"
     trigger: Trigger
     before_tokens: int
@@ -279,7 +279,7 @@ class ModelSwitched(Fact):
     """The agent goes on with another model, because its own did not answer any more. ``why``: the kind
     of error. Thinking is bound to the model that thought: it leaves the history, whole."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,
         defer_build=True,
         extra="ignore",
@@ -326,7 +326,7 @@ class WindowCorrected(Fact):
 class TodosWritten(Fact):
     """``text`` is the whole to-do file."""
 
-    content = frozenset({"text"})
+    content: ClassVar[frozenset[str]] = frozenset({"text"})
     event: Literal["todos_written"] = "todos_written"
     text: str
     done: int
@@ -336,7 +336,7 @@ class TodosWritten(Fact):
 class MemoryWritten(Fact):
     """An entry of the memory file ``path`` was added, changed or deleted; ``text`` is the entry's."""
 
-    content = frozenset({"text"})
+    content: ClassVar[frozenset[str]] = frozenset({"text"})
     event: Literal["memory_written"] = "memory_written"
     action: Literal["add", "update", "forget"]
     entry: str
@@ -349,7 +349,7 @@ class McpServer(Fact):
     many ``tools``, ``failed`` to start, ``changed`` its list, was ``lost`` and ``restarted``, or
     ``given_up`` after too many restarts. ``address``: the program, or the address that is spoken to."""
 
-    content = frozenset({"text"})
+    content: ClassVar[frozenset[str]] = frozenset({"text"})
     event: Literal["mcp_server"] = "mcp_server"
     server: str
     status: Literal["skipped", "started", "failed", "changed", "lost", "restarted", "given_up"]
@@ -377,7 +377,7 @@ class BudgetReached(Fact):
 class PermissionDecided(Fact):
     """``hint``: how a person would permit what was denied."""
 
-    content = frozenset({"hint"})
+    content: ClassVar[frozenset[str]] = frozenset({"hint"})
     event: Literal["permission_decided"] = "permission_decided"
     tool: str
     rule: str
@@ -387,7 +387,7 @@ class PermissionDecided(Fact):
 
 
 class AgentEnded(Fact):
-    content = frozenset({"conclusion"})
+    content: ClassVar[frozenset[str]] = frozenset({"conclusion"})
     event: Literal["agent_ended"] = "agent_ended"
     status: Status
     reason: str | None = None
@@ -450,7 +450,7 @@ class Record(BaseModel):
     since the epoch.
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, defer_build=True)
     seq: int
     ts: float
     agent_id: str

@@ -7,7 +7,7 @@ them against a library's models silently loses what the model does not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
@@ -40,6 +40,13 @@ def assistant(*content: str | Block) -> Message:
 
 def _as_block(part: str | Block) -> Block:
     return text_block(part) if isinstance(part, str) else part
+
+
+def in_blocks(message: Mapping[str, Any]) -> Message:
+    """A message as it may come from elsewhere, its content a plain text or blocks."""
+    content = message["content"]
+    blocks = [text_block(content)] if isinstance(content, str) else list(content)
+    return {"role": message["role"], "content": blocks}
 
 
 def text_of(content: str | Sequence[Block]) -> str:

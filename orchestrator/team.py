@@ -60,7 +60,7 @@ class Team:
         self._live: dict[str, Agent] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._background = Background(group)
-        self.children = Children(self, self._background, options.limits.max_agents)
+        self.children: Children = Children(self, self._background, options.limits.max_agents)
         self._remotes = Remotes(
             group,
             options.root,
@@ -70,7 +70,7 @@ class Team:
             lambda: self.lead,
         )
         self._toolbox = Toolbox(options, run_dir, group, self.children, self._remotes)
-        self.revival = Revival(self, run_dir, past)
+        self.revival: Revival = Revival(self, run_dir, past)
         self._models = KnownModels(seams.model, options.model_name, options.main_facts)
         self._deadline = Deadline.within(_seconds_left(options.limits, past), None)
         self._budget = Budget(

@@ -3,6 +3,7 @@ another in one workspace, with the rehearsal in the place of a model."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -111,6 +112,38 @@ def test_what_is_left_out_is_shown_somewhere() -> None:
         named = re.search(r"tests/\S+\.py", why)
         assert named is not None
         assert (DOCUMENTS[0].parent / named[0]).is_file()
+
+
+# Pages whose Python is run by other tests than the one below.
+PYTHON_ELSEWHERE = {
+    "README.md": "tests/test_docs_commands.py",
+    **dict.fromkeys(STORIES, "tests/test_docs_commands.py"),
+    "mcp.md": "tests/test_mcp_cli.py",
+    "stand-in.md": "tests/test_standin_server.py",
+    "subagents.md": "tests/test_subagents_docs.py",
+    "tools.md": "tests/test_docs_tools.py",
+}
+MESSAGES = [
+    {"role": "user", "content": "Look."},
+    {"role": "assistant", "content": [{"type": "text", "text": "I have looked."}]},
+]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [d for d in DOCUMENTS if blocks(d, "python") and d.name not in PYTHON_ELSEWHERE],
+    ids=lambda d: d.name,
+)
+def test_the_python_of_a_page_runs_as_written(document: Path, root: Path) -> None:
+    (root / "messages.json").write_text(json.dumps(MESSAGES))
+    for code in blocks(document, "python"):
+        assert run_program(code, root)
+
+
+def test_pages_whose_python_is_run_elsewhere_are_named_there() -> None:
+    for page, test in PYTHON_ELSEWHERE.items():
+        text = (DOCUMENTS[0].parent / test).read_text(encoding="utf-8")
+        assert page in text, page
 
 
 @pytest.mark.parametrize("code", blocks(DOCUMENTS[0], "python"), ids=("first", "tools"))

@@ -127,6 +127,18 @@ def test_reading_back_never_makes_it_cheaper(messages: list[Message], offload_at
 
 @settings(deadline=None, max_examples=40)
 @given(conversations())
+def test_a_text_may_stand_plainly_in_a_message(messages: list[Message]) -> None:
+    plain = [
+        {**m, "content": m["content"][0]["text"]}
+        if [b["type"] for b in m["content"]] == ["text"]
+        else m
+        for m in messages
+    ]
+    assert of_messages(plain) == of_messages(messages)
+
+
+@settings(deadline=None, max_examples=40)
+@given(conversations())
 def test_nothing_is_edited_where_everything_is_kept(messages: list[Message]) -> None:
     """Append-only: each request is the one before, and what came since; only that is written."""
     played = append_only(of_messages(messages))

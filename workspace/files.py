@@ -55,8 +55,8 @@ class Files:
     """The files under `root` that `access` allows, as one agent sees them."""
 
     def __init__(self, root: str | os.PathLike[str], access: Access | None = None) -> None:
-        self.root = Root(root)
-        self.access = access or Access()
+        self.root: Root = Root(root)
+        self.access: Access = access or Access()
         self._known: dict[Parts, _Read] = {}
         self._news: dict[str, str] = {}
 

@@ -36,7 +36,7 @@ class Memory:
 
     def __init__(self, root: str | os.PathLike[str], agent: str | None = None) -> None:
         self._root = Root(root)
-        self.path = MEMORY_FILE if agent is None else f"{_AGENTS_FOLDER}/{_file_name(agent)}"
+        self.path: str = MEMORY_FILE if agent is None else f"{_AGENTS_FOLDER}/{_file_name(agent)}"
         self._parts = self._root.parse(self.path)
 
     def entries(self) -> tuple[MemoryEntry, ...]:

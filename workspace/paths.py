@@ -118,11 +118,14 @@ class Root:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Raises `NotADirectoryError` if `path` is not a folder."""
-        self.path = Path(os.path.realpath(path))
+        self.path: Path = Path(os.path.realpath(path))
         if not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is not a folder")
         # The spelling that people use may itself be a symlink (/tmp on some systems).
-        self.spellings = (_names(str(self.path)), _names(os.path.abspath(path)))
+        self.spellings: tuple[Parts, Parts] = (
+            _names(str(self.path)),
+            _names(os.path.abspath(path)),
+        )
 
     def parse(self, path: str) -> Parts:
         """The names below this root that `path` means. Raises `Refused` as `parse` does."""

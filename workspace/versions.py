@@ -19,7 +19,7 @@ class Versions:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self._edits: dict[bytes, bytes] = {}
 
     def note_edit(self, before: bytes, after: bytes) -> None:

@@ -51,7 +51,7 @@ class ReplyFold:
         self._message_id: str | None = None
         self._cache_miss: str | None = None
         self._stop: dict[str, Any] = {}
-        self.complete = False
+        self.complete: bool = False
 
     @property
     def usage(self) -> Usage | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.config import Settings
     from subagents import Loaded, Problem
 
-app = typer.Typer(rich_markup_mode=None)
+app: typer.Typer = typer.Typer(rich_markup_mode=None)
 
 Paths = Annotated[
     list[str] | None,

@@ -30,7 +30,7 @@ from orchestrator.cli import (
 )
 
 # rich_markup_mode: rich's help pages cost more CPU than everything else that --help does.
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="outrider",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

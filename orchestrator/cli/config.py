@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli import options as opt
 from orchestrator.cli.table import Column, table
 
-app = typer.Typer(rich_markup_mode=None)
+app: typer.Typer = typer.Typer(rich_markup_mode=None)
 _LIMITS = {
     *("max_tokens", "max_cost", "max_turns", "max_seconds", "max_agents"),
     *("concurrency", "depth"),

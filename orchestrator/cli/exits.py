@@ -21,7 +21,7 @@ SIGNALLED = 128  # plus the signal's number
 INTERRUPTED = 130
 
 # typer brings its own copy of click's exceptions from 0.2x on; this is their public end.
-UsageError = typer.BadParameter.__mro__[1]
+UsageError: type = typer.BadParameter.__mro__[1]
 
 
 def say(text: str) -> None:

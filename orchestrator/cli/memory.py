@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.memory_shown import Reviewed
     from workspace import Memory
 
-app = typer.Typer(rich_markup_mode=None)
+app: typer.Typer = typer.Typer(rich_markup_mode=None)
 
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to keep, on one line.")]
 Entry = Annotated[str, typer.Argument(metavar="ENTRY", help="An entry's id, or its whole text.")]

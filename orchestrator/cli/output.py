@@ -62,7 +62,7 @@ class Stream:
         self._redact = redactor(os.environ)
         self._parents: dict[str, tuple[str | None, str]] = {}
         self._gone = gone
-        self.broken = False
+        self.broken: bool = False
 
     def __call__(self, records: Sequence[Record]) -> None:
         from orchestrator.logs import log_lines

@@ -31,7 +31,7 @@ _COLUMNS = (
 # Left out where the table is too wide, one after another.
 _SPARED = ("started", "took", "size")
 
-app = typer.Typer(rich_markup_mode=None)
+app: typer.Typer = typer.Typer(rich_markup_mode=None)
 app.command("prune")(prune)
 
 

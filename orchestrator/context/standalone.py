@@ -37,7 +37,7 @@ from orchestrator.context.offload import Part
 from orchestrator.context.policy import Context
 from orchestrator.context.room import Compact, Full, Offload, Situation
 from orchestrator.context.windows import window_for
-from orchestrator.messages import Block, Message, encode, text_block, user
+from orchestrator.messages import Block, Message, encode, in_blocks, text_block, user
 
 GivenMessage = Mapping[str, Any]
 
@@ -104,7 +104,7 @@ def offloaded(
     reader: str = "read_file",
 ) -> list[Message]:
     """The messages after ``parts`` were stored at ``paths``, in the same order."""
-    plain = [_plain(m) for m in messages]
+    plain = [in_blocks(m) for m in messages]
     for part, path in zip(parts, paths, strict=True):
         content = plain[part.entry]["content"]
         stub = part.placeholder(path, reader)
@@ -118,7 +118,7 @@ def summary_question(
     """The messages of a summary call: the conversation itself, so that it is read from the cache,
     and the question at its end. Send it with the same system prompt and tools, tool choice none."""
     settings = settings or Context()
-    plain = [_plain(m) for m in messages]
+    plain = [in_blocks(m) for m in messages]
     kept = len(plain) - 1 - cut.dropped
     question = text_block(compaction.instruction(settings.summary_tokens, kept))
     if plain[-1]["role"] == "user":
@@ -142,7 +142,7 @@ def compacted(
     and the facts named in what was dropped. A summary that says nothing is replaced by one by rules.
     ``known_facts``: those of earlier compactions (`facts_of`).
     """
-    plain = [_plain(m) for m in messages]
+    plain = [in_blocks(m) for m in messages]
     dropped = plain[1 : 1 + cut.dropped]
     entries = entries_of(dropped)
     if not compaction.is_acceptable(summary, sum(e.weight for e in entries)):
@@ -162,7 +162,7 @@ def facts_of(
     placeholder when its turn is dropped has no facts left to find.
     """
     texts = [item.text for item in leaving if isinstance(item, Part)]
-    messages = [_plain(item) for item in leaving if not isinstance(item, Part)]
+    messages = [in_blocks(item) for item in leaving if not isinstance(item, Part)]
     kept, _ = facts.merge(known, [*facts.extract(messages), *facts.extract_from(texts)])
     return kept
 
@@ -172,16 +172,10 @@ def entries_of(messages: Sequence[GivenMessage]) -> tuple[Entry, ...]:
     entries: list[Entry] = []
     before = b""
     for number, message in enumerate(messages):
-        made = history.entry(_plain(message), number, before)
+        made = history.entry(in_blocks(message), number, before)
         entries.append(made)
         before = made.chain
     return tuple(entries)
-
-
-def _plain(message: GivenMessage) -> Message:
-    content = message["content"]
-    blocks = [text_block(content)] if isinstance(content, str) else list(content)
-    return {"role": message["role"], "content": blocks}
 
 
 def _largest_recent_turn(entries: Sequence[Entry]) -> int:

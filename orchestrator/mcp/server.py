@@ -73,7 +73,7 @@ class Server:
         self._connection: Connection | None = None
         self._listing = Listing({})
         # Set once the first start has worked out or failed.
-        self.settled = anyio.Event()
+        self.settled: anyio.Event = anyio.Event()
         # Set while there is something new to look at; `_change` when the connection comes or goes.
         self._attention = anyio.Event()
         self._change = anyio.Event()

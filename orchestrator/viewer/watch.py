@@ -27,7 +27,7 @@ class Watch:
     def __init__(self, journal: Path, story: Story) -> None:
         self.story = story
         # Counts how often the story has said something new.
-        self.version = 0
+        self.version: int = 0
         self._journal = journal
         self._grown = anyio.Event()
         self._quiet = _ALIVE_SECONDS

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from orchestrator import events as ev
 from orchestrator.context import policy
 from orchestrator.context.estimate import BYTES_PER_TOKEN
 from orchestrator.context.offload import characters, inner_key
 from orchestrator.context.windows import binds_thinking, window_for
-from orchestrator.messages import Block, Message, text_block, tool_result, tool_uses
+from orchestrator.messages import Block, Message, in_blocks, text_block, tool_result, tool_uses
 from orchestrator.state import replay
 
 # The fixed prefix of a session of which only the messages are known.
@@ -44,7 +45,7 @@ class Conversation:
 
 
 def of_messages(
-    messages: Iterable[Message],
+    messages: Iterable[Mapping[str, Any]],
     *,
     prefix_tokens: int = PREFIX_TOKENS,
     model: str = "recorded",
@@ -52,12 +53,13 @@ def of_messages(
     rates: Sequence[float] = (),
     output: Sequence[int | None] = (),
 ) -> Conversation:
-    """A conversation from bare messages, the first of them the user's request.
+    """A conversation from bare messages, the first of them the user's request. A message's content
+    may be a plain text.
 
     Histories need not be clean: a call without a result counts as interrupted, a result without a
     call is left out.
     """
-    numbered = list(messages)
+    numbered = [in_blocks(message) for message in messages]
     brief = ""
     if numbered and numbered[0]["role"] == "user":
         brief = _said(numbered[0])

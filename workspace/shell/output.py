@@ -36,7 +36,7 @@ class Sink:
     def __init__(self, path: str, descriptor: int, most: int) -> None:
         """`most`: bytes that are stored; what comes after them is not taken."""
         self.path = path
-        self.is_full = False
+        self.is_full: bool = False
         self._descriptor = descriptor
         self._room = most
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")

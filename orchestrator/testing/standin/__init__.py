@@ -9,10 +9,10 @@ from __future__ import annotations
 try:
     import httptools as _httptools  # noqa: F401
     import uvicorn as _uvicorn  # noqa: F401
-except ImportError as error:  # pragma: no cover
+except ImportError as _error:  # pragma: no cover
     raise ImportError(
         "The stand-in server needs an extra: pip install 'outrider[server]'"
-    ) from error
+    ) from _error
 
 from .answers import Answer, Brain, call, say
 from .faults import Fault

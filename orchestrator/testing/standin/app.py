@@ -49,13 +49,13 @@ class Standin:
         summarizer: Brain | None = None,
     ) -> None:
         self.brain = brain
-        self.settings = settings or Settings()
-        self.faults = Faults(faults)
+        self.settings: Settings = settings or Settings()
+        self.faults: Faults = Faults(faults)
         self.summarizer = summarizer
-        self.ledger = Ledger()
-        self.cache = Cache()
-        self.in_flight = 0
-        self.in_flight_peak = 0
+        self.ledger: Ledger = Ledger()
+        self.cache: Cache = Cache()
+        self.in_flight: int = 0
+        self.in_flight_peak: int = 0
         self._started = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

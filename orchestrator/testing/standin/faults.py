@@ -109,7 +109,7 @@ class Faults:
     """
 
     def __init__(self, rules: Iterable[Fault] = ()) -> None:
-        self.rules = list(rules)
+        self.rules: list[Fault] = list(rules)
         self._seen = [0] * len(self.rules)
 
     def choose(self, agent: str, purpose: str, model: str) -> Fault | None:

@@ -23,7 +23,7 @@ class Protocol(HttpToolsProtocol):
     """uvicorn's protocol, which also hands its transport to the application in `scope["state"]`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.app_state = {"transport": transport}
+        self.app_state: dict[str, Any] = {"transport": transport}
         super().connection_made(transport)
 
 
@@ -34,7 +34,7 @@ class Wire:
         self._transport: asyncio.Transport = scope["state"]["transport"]
         self._receive = receive
         self._send = send
-        self.headers = {
+        self.headers: dict[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
 
