@@ -157,7 +157,7 @@ def main() -> None:
         root.mkdir()
         record(root)
         page = root / "run.html"
-        sys.argv = ["outrider", "view", "--root", str(root), "--export", str(page)]
+        sys.argv = ["outrider", "view", "--root", str(root), "--log-content", "--export", str(page)]
         with contextlib.redirect_stderr(io.StringIO()):
             assert outrider() == 0
         shoot(page)

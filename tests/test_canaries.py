@@ -131,6 +131,8 @@ def written(
             for options in (("--json",), ("--csv",), ("--by", "tool"), ("--by", "tool", "--json")):
                 keep("tokens", run_id, *options)
             keep("audit", run_id, "--json")
+            keep("view", run_id, "--export", f"{run_id}.html", *more)
+            texts.append(("export", (root / f"{run_id}.html").read_text()))
         keep("log", f"{RUN}0", "--json")
         keep("runs")
         keep("runs", "--json")
@@ -149,7 +151,9 @@ def test_no_secret_is_written_anywhere_and_no_content_unless_asked(
         if not written.log_content and not where.startswith("stdout of runs"):
             assert CONTENT not in text, where
     if written.log_content:
-        assert all(CONTENT in text for where, text in written.texts if where == "log.jsonl")
+        full = [text for where, text in written.texts if where in ("log.jsonl", "export")]
+        assert len(full) == 4
+        assert all(CONTENT in text for text in full)
 
 
 def test_secrets_are_planted_where_the_run_could_have_found_them(
@@ -165,7 +169,7 @@ def test_secrets_are_planted_where_the_run_could_have_found_them(
     for secret in (*SECRETS, CONTENT):
         assert said.count(secret) >= 5
     kinds = {re.sub(r"\W.*", "", name) for name, _ in written.texts}
-    assert kinds == {"stdout", "stderr", "log"}
+    assert kinds == {"stdout", "stderr", "log", "export"}
     assert (written.root / FILE).is_file()
 
 

@@ -326,7 +326,7 @@ def test_a_hostile_conclusion_stays_text(page: Page, small: Path) -> None:
 def exported(small: Path) -> dict[str, Path]:
     files = {}
     for run_id in ("team", "long", "hostile"):
-        ran = outrider(small, "view", run_id, "--export", f"{run_id}.html")
+        ran = outrider(small, "view", run_id, "--export", f"{run_id}.html", "--log-content")
         assert ran.code == 0, ran.err
         files[run_id] = small / f"{run_id}.html"
     return files

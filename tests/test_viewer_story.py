@@ -14,10 +14,10 @@ from orchestrator import events as ev
 from orchestrator.events import Event, Record
 from orchestrator.journal import read_records
 from orchestrator.ledger import Usage
-from orchestrator.readings import summarise
+from orchestrator.readings import summarise, unpriced
 from orchestrator.redaction import redactor
 from orchestrator.rundir import RunDir
-from orchestrator.viewer import Story, cleaner
+from orchestrator.viewer import Story, cleaner, in_full
 from orchestrator.viewer.shown import visible
 from orchestrator.viewer.story import told
 from tests.test_logs import canaries
@@ -35,7 +35,7 @@ def records(*facts: Fact) -> list[Record]:
 
 
 def story_of(*facts: Fact, price: Any = None) -> Story:
-    story = Story("r") if price is None else Story("r", price)
+    story = Story("r", price or unpriced, in_full)
     story.take_all(records(*facts))
     return story
 
@@ -55,7 +55,7 @@ def replied(**more: Any) -> ev.ModelReplied:
 def test_the_figures_are_those_of_outrider_tokens(tmp_path: Path) -> None:
     record_run(tmp_path, two_children)
     found = summarise(recorded(tmp_path), "first")
-    story = Story("first")
+    story = Story("first", tell=in_full)
     story.take_all(recorded(tmp_path))
     whole = story.whole()
     assert whole["run"]["total"] == found.usage.total_tokens > 0
@@ -169,7 +169,7 @@ EXPECTED = story_of(*crowd(5, 120)).whole()
 @given(steps=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 50))))
 def test_pieces_of_any_size_join_to_the_whole(steps: list[tuple[int, int]]) -> None:
     """Whenever a page asks, and however much it is given at once, in the end it knows everything."""
-    story, everything = Story("r"), CROWD
+    story, everything = Story("r", tell=in_full), CROWD
     lists: dict[str, list[Any]] = {name: [] for name in LISTS}
     agents: dict[int, Any] = {}
     rows = at = 0

@@ -15,12 +15,13 @@ from orchestrator.messages import text_of
 from orchestrator.model import Reply
 from orchestrator.rundir import RunDir
 from orchestrator.testing import call, results
-from orchestrator.viewer import detail
+from orchestrator.viewer import detail, in_full
 from tests.viewing import LongRead, record_run, two_children
 
 
 def told(root: Path, agent_id: str = "main") -> dict[str, Any]:
-    return detail(read_records(RunDir(root, "first").journal, agent=agent_id))
+    records = read_records(RunDir(root, "first").journal, agent=agent_id)
+    return detail(records, tell=in_full)
 
 
 def texts_of(request: Request) -> list[str]:

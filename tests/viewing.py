@@ -229,9 +229,10 @@ def _patches(answer: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def viewer(root: Path, *arguments: str, **environment: str) -> Iterator[Viewer]:
-    """The command, once it answers, until it is interrupted."""
+def viewer(root: Path, *arguments: str, texts: bool = True, **environment: str) -> Iterator[Viewer]:
+    """The command, once it answers, until it is interrupted. ``texts``: with ``--log-content``."""
     command = [sys.executable, "-m", "orchestrator", "view", *arguments]
+    command += ["--log-content"] if texts else []
     with subprocess.Popen(
         command,
         cwd=root,

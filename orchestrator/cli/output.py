@@ -101,7 +101,7 @@ def summary(report: Report, at: Path) -> list[str]:
         f"{number(report.usage.total_tokens)} tokens",
         f"cost {'unknown' if report.cost_usd is None else cost(report.cost_usd)}",
     )
-    return [" · ".join(figures), f"see: outrider tokens {report.run_id}{_root(at)}"]
+    return [" · ".join(figures), f"see: outrider tokens {report.run_id}{root_option(at)}"]
 
 
 def ending(report: Report) -> str:
@@ -116,16 +116,17 @@ def kept(run: RunDir, at: Path) -> list[str]:
     """What a run that was stopped leaves behind."""
     return [
         f"the work so far is kept in {run.shown(run.folder)}",
-        f"see: outrider log {run.run_id}{_root(at)}",
+        f"see: outrider log {run.run_id}{root_option(at)}",
         going_on(run.run_id, at),
     ]
 
 
 def going_on(run_id: str, at: Path) -> str:
-    return f"go on with: outrider resume {run_id}{_root(at)}"
+    return f"go on with: outrider resume {run_id}{root_option(at)}"
 
 
-def _root(at: Path) -> str:
+def root_option(at: Path) -> str:
+    """What a suggested command needs so that it finds the workspace."""
     import shlex
 
     return "" if at == Path() else f" --root {shlex.quote(str(at))}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from orchestrator.errors import ConfigError, JournalError
 if TYPE_CHECKING:
     from orchestrator.events import Record
     from orchestrator.rundir import RunDir
+    from orchestrator.viewer import Story
 
 Run = Annotated[
     str,
@@ -32,43 +34,75 @@ Export = Annotated[
         metavar="FILE.html", help="Write one file that opens from disk, and serve nothing."
     ),
 ]
+Texts = Annotated[
+    bool | None,
+    typer.Option(
+        "--log-content",
+        help="Show the texts of prompts, tools and replies too.",
+        show_default=False,
+    ),
+]
 
 
 def view(
-    run: Run = "latest", port: Port = 0, export: Export = None, root: opt.Root = Path()
+    run: Run = "latest",
+    port: Port = 0,
+    export: Export = None,
+    log_content: Texts = None,
+    root: opt.Root = Path(),
 ) -> None:
     """A run as a page in your browser, while it goes on and afterwards.
 
-    Prints an address for this machine only; the token in it is what lets you in. Known shapes of
-    secrets, and the values of variables that look secret, are taken out of everything shown, and of
-    the file that --export writes. Needs the extra: pip install 'outrider[view]' (--export does not).
+    Prints an address for this machine only; the token in it is what lets you in. Texts of prompts,
+    tools and replies are shown with --log-content only; without it the page has their sizes, and
+    where the tokens went. Known shapes of secrets, and the values of variables that look secret, are
+    taken out always, in the page and in the file that --export writes. Needs the extra: pip install
+    'outrider[view]' (--export does not).
 
     \b
     Examples:
       outrider view
-      outrider view 20261130-14 --port 8642
-      outrider view latest --export run.html
+      outrider view 20261130-14 --log-content --port 8642
+      outrider view latest --export .outrider/run.html
     """
     from orchestrator.rundir import find_run
 
     place = find_run(root, run)
     if export is not None:
-        _export(place, export)
+        _export(place, export, _story(place, log_content, f" --export {quote(str(export))}"))
     else:
-        _serve(place, port)
+        _serve(place, port, _story(place, log_content, f" --port {port}" if port else ""))
 
 
-def _export(place: RunDir, to: Path) -> None:
+def _story(place: RunDir, log_content: bool | None, more: str) -> Story:
+    """The story to fill; ``more``: the command's other options. As everywhere, the setting holds where
+    the option is not given."""
+    from orchestrator.cli.output import root_option
+    from orchestrator.config import load_settings
+    from orchestrator.prices import pricing
+    from orchestrator.viewer import Story, in_full, length_only
+
+    options = {} if log_content is None else {"log_content": log_content}
+    settings = load_settings(place.root, options).settings
+    with_texts = settings.log_content
+    command = f"outrider view {place.run_id} --log-content{more}{root_option(place.root)}"
+    return Story(
+        place.run_id,
+        pricing(settings.prices),
+        tell=in_full if with_texts else length_only,
+        hint="" if with_texts else command,
+    )
+
+
+def _export(place: RunDir, to: Path, story: Story) -> None:
     from orchestrator.cli.exits import say
-    from orchestrator.cli.pricing import price_for
     from orchestrator.journal import is_running, read_records
     from orchestrator.redaction import redactor
     from orchestrator.rundir import write_text_atomic
-    from orchestrator.viewer import Story, accounts, cleaner, detail
+    from orchestrator.viewer import accounts, cleaner, detail
     from orchestrator.viewer.export import exported
 
     clean = cleaner(redactor(os.environ))
-    story = Story(place.run_id, price_for(place.root))
     story.alive = is_running(place.journal)
     records: list[Record] = []
     try:
@@ -82,31 +116,36 @@ def _export(place: RunDir, to: Path) -> None:
     by_agent: dict[str, list[Record]] = {}
     for record in records:
         by_agent.setdefault(record.agent_id, []).append(record)
-    details = (clean(detail(by_agent[agent_id], place.run_id)) for agent_id in story.tally.agents)
+    details = (
+        clean(detail(by_agent[agent_id], place.run_id, story.tell))
+        for agent_id in story.tally.agents
+    )
     told = clean(accounts(records, story.price))
     try:
         write_text_atomic(to, "".join(exported(clean(story.whole()), told, details)))
     except OSError as error:
         raise ConfigError(f"cannot write {to}: {error.strerror}") from None
-    say(f"wrote {to}; it holds what agents read and wrote: look through it before you share it")
+    if story.hint:
+        say(f"wrote {to}, without texts; with them: {story.hint}")
+    else:
+        say(f"wrote {to}; it holds what agents read and wrote: look through it before you share it")
 
 
-def _serve(place: RunDir, port: int) -> None:
+def _serve(place: RunDir, port: int, story: Story) -> None:
     try:
         from orchestrator.viewer.server import serve
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"outrider view needs {error.name}, which is not installed: "
-            "pip install 'outrider[view]', or write a file with --export run.html"
+            "pip install 'outrider[view]', or write a file with --export .outrider/run.html"
         ) from None
     import anyio
 
-    from orchestrator.cli.pricing import price_for
     from orchestrator.redaction import redactor
-    from orchestrator.viewer import Story, cleaner
+    from orchestrator.viewer import cleaner
     from orchestrator.viewer.watch import Watch
 
-    watch = Watch(place.journal, Story(place.run_id, price_for(place.root)))
+    watch = Watch(place.journal, story)
     try:
         anyio.run(serve, watch, place.journal, cleaner(redactor(os.environ)), port, _ready)
     except KeyboardInterrupt:

@@ -26,7 +26,7 @@ from orchestrator.readings import Price
 from orchestrator.viewer import pagefiles
 from orchestrator.viewer.accounting import accounts
 from orchestrator.viewer.security import HEADERS, HOST, cookie_name, refusal
-from orchestrator.viewer.shown import Clean
+from orchestrator.viewer.shown import Clean, Tell
 from orchestrator.viewer.turns import detail
 from orchestrator.viewer.watch import Watch
 
@@ -89,7 +89,8 @@ def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str
 
     async def agent(request: Request) -> Response:
         try:
-            return await run_sync(_detail, journal, request.query_params.get("id", ""), clean)
+            wanted = request.query_params.get("id", "")
+            return await run_sync(_detail, journal, wanted, watch.story.tell, clean)
         except JournalError as error:
             return _refused(500, str(error))
 
@@ -120,8 +121,8 @@ def _accounts(journal: Path, price: Price) -> Any:
         return accounts([])  # the page says what is wrong with the journal
 
 
-def _detail(journal: Path, agent_id: str, clean: Clean) -> Response:
-    found = detail(read_records(journal, agent=agent_id), journal.parent.name)
+def _detail(journal: Path, agent_id: str, tell: Tell, clean: Clean) -> Response:
+    found = detail(read_records(journal, agent=agent_id), journal.parent.name, tell)
     return JSONResponse(clean(found)) if found["id"] else _refused(404, "no such agent")
 
 

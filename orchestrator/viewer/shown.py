@@ -1,14 +1,35 @@
-"""What may leave for the page: no secrets, and no character that acts instead of being read. Pure."""
+"""What may leave for the page: texts of people, models and tools only where they were asked for, no
+secrets, and no character that acts instead of being read. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from orchestrator.redaction import Redact, without_secrets
 
 Clean = Callable[[Any], Any]
+Text = str | int
+"""A text as the page gets it: its words or, where they are not shown, how many characters it has."""
+
+
+class Tell(Protocol):
+    """What the page is told of a text that people, models or tools wrote. Every such text of a story or
+    a detail goes through the one that they were given."""
+
+    def __call__(self, text: str, most: int | None = None) -> Text:
+        """``most``: of the words no more characters than these."""
+        ...
+
+
+def length_only(text: str, most: int | None = None) -> Text:
+    return len(text)
+
+
+def in_full(text: str, most: int | None = None) -> Text:
+    return text[:most]
+
 
 # Control characters but tab and line feed; what reorders text or hides in it; what is no character.
 # The joiners U+200C and U+200D stay: scripts and emoji need them.

@@ -21,6 +21,7 @@ from orchestrator.events import Fact, Record
 from orchestrator.ledger import Usage
 from orchestrator.progress import Board, one_line
 from orchestrator.readings import AgentRow, Price, RunSummary, Tally, unpriced
+from orchestrator.viewer.shown import Tell, Text, length_only
 from todos import parse
 
 # What is sent with an agent's row of a long text; the whole is in its detail.
@@ -44,11 +45,14 @@ class ToolRow:
 
 @dataclass
 class Story:
-    """The records so far. ``alive``: whether somebody holds the run (``None``: not looked yet);
+    """The records so far. ``tell``: what is told of texts; ``hint``: how to see them, where that is
+    their length alone. ``alive``: whether somebody holds the run (``None``: not looked yet);
     ``problem``: why its journal cannot be read on."""
 
     run_id: str
     price: Price = unpriced
+    tell: Tell = length_only
+    hint: str = ""
     seq: int = 0
     alive: bool | None = None
     problem: str = ""
@@ -61,6 +65,7 @@ class Story:
     _tools: dict[str, ToolRow] = field(default_factory=dict)
     _tools_changed: int = 0
     _running: dict[tuple[str, str], int] = field(default_factory=dict)
+    _briefs: dict[str, Text] = field(default_factory=dict)
     _todos: dict[str, tuple[int, str]] = field(default_factory=dict)
     _conclusions: dict[str, tuple[int, ev.AgentEnded]] = field(default_factory=dict)
     # Each item begins with the seq of its record.
@@ -105,12 +110,12 @@ class Story:
             "run": self._run_row(),
             "agents": [self._agent_row(a) for a, at in self._changed.items() if at > rows_after],
             "todos": {
-                agent: [[t.status, t.content] for t in parse(text)]
+                agent: [[t.status, self.tell(t.content)] for t in parse(text)]
                 for agent, (at, text) in self._todos.items()
                 if at > rows_after
             },
             "conclusions": {
-                agent: _conclusion_row(fact)
+                agent: self._conclusion_row(fact)
                 for agent, (at, fact) in self._conclusions.items()
                 if at > rows_after
             },
@@ -133,7 +138,8 @@ class Story:
         found = self.tally.summary(self.run_id)
         return {
             "id": self.run_id,
-            "task": _head(found.task),
+            "task": self._head(found.task),
+            "hint": self.hint,
             "model": found.model,
             "version": self._version,
             "status": found.status or _not_ended(self.alive),
@@ -171,7 +177,7 @@ class Story:
             "parent": row.parent_id and self._numbers.get(row.parent_id),
             "type": row.agent_type,
             "depth": view.depth if view else 0,
-            "brief": view.brief if view else "",
+            "brief": self._briefs.get(agent_id, ""),
             "model": row.model,
             "status": row.status,
             "reason": row.reason,
@@ -194,6 +200,20 @@ class Story:
             **_usage(row.usage),
         }
 
+    def _head(self, task: str) -> Text:
+        head, left = self.tell(task, HEAD_CHARS), len(task) - HEAD_CHARS
+        if isinstance(head, int) or left <= 0:
+            return head
+        return f"{head} … ({left:,} more characters: first request of the main agent)"
+
+    def _conclusion_row(self, fact: ev.AgentEnded) -> Patch:
+        return {
+            "text": self.tell(fact.conclusion, HEAD_CHARS),
+            "chars": len(fact.conclusion),
+            "path": fact.path,
+            "artifacts": fact.artifacts,
+        }
+
     # ── taking in ──
 
     def _touch(self, record: Record) -> None:
@@ -203,8 +223,11 @@ class Story:
         match fact:
             case ev.RunStarted():
                 self._version = fact.version
-            case ev.AgentStarted(parent_id=str(parent)):
-                self._changed[parent] = record.seq
+            case ev.AgentStarted():
+                told = self.tell(fact.brief)
+                self._briefs[record.agent_id] = one_line(told) if isinstance(told, str) else told
+                if fact.parent_id is not None:
+                    self._changed[fact.parent_id] = record.seq
             case ev.AgentEnded():
                 self._conclusions[record.agent_id] = (record.seq, fact)
                 self._touch_parent(record)
@@ -224,11 +247,11 @@ class Story:
         head = [record.seq, self._number(record.agent_id), record.turn]
         match fact:
             case ev.ModelReplied():
-                self._models.append([*head, end - fact.latency_ms, end, *_of_reply(fact)])
-                self._models[-1].append(self._price(record, fact))
+                replied = [*head, end - fact.latency_ms, end, *_of_reply(fact)]
+                self._models.append([*replied, self._price(record, fact)])
             case ev.ModelFailed():
-                self._models.append([*head, end, end, *_of_failure(fact)])
-                self._models[-1].append(self._price(record, fact))
+                failed = [*head, end, end, *_of_failure(fact), self._price(record, fact)]
+                self._models.append([*failed, self.tell(fact.message, _EVENT_CHARS)])
             case ev.ToolStarted():
                 self._running[record.agent_id, fact.tool_use_id] = end
             case ev.ToolReturned():
@@ -257,12 +280,6 @@ class Story:
         return 0 if self._began is None else round((ts - self._began) * 1_000)
 
 
-def _head(task: str) -> str:
-    left = len(task) - HEAD_CHARS
-    more = f" … ({left:,} more characters: first request of the main agent)"
-    return task if left <= 0 else task[:HEAD_CHARS] + more
-
-
 def _not_ended(alive: bool | None) -> str:
     return "reading" if alive is None else "running" if alive else "crashed"
 
@@ -278,15 +295,6 @@ def _usage(usage: Usage) -> Patch:
         "cache_share": usage.cache_read_input_tokens / usage.context_tokens
         if usage.context_tokens
         else None,
-    }
-
-
-def _conclusion_row(fact: ev.AgentEnded) -> Patch:
-    return {
-        "text": fact.conclusion[:HEAD_CHARS],
-        "chars": len(fact.conclusion),
-        "path": fact.path,
-        "artifacts": fact.artifacts,
     }
 
 

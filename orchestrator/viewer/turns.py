@@ -25,23 +25,25 @@ from orchestrator.hindsight import (
 from orchestrator.hindsight.pieces import key_of
 from orchestrator.messages import encode
 from orchestrator.steps import lines_of
+from orchestrator.viewer.shown import Tell, length_only
 
 Json = dict[str, Any]
 
 
-def detail(records: Iterable[Record], run_id: str = "") -> Json:
-    """``records``: those of one agent, in order; without any, the ``id`` is empty."""
+def detail(records: Iterable[Record], run_id: str = "", tell: Tell = length_only) -> Json:
+    """``records``: those of one agent, in order; without any, the ``id`` is empty. ``tell``: what is
+    told of texts."""
     own = list(records)
     agent_id = own[0].agent_id if own else ""
     facts = [record.fact for record in own]
     brief = next((fact.brief for fact in facts if isinstance(fact, ev.AgentStarted)), "")
     ends = [fact.conclusion for fact in facts if isinstance(fact, ev.AgentEnded)]
-    shown = _Shown()
+    shown = _Shown(tell)
     turns = _turns(calls_of(own, agent_id, run_id), shown) if brief else []
     return {
         "id": agent_id,
-        "brief": brief,
-        "conclusion": ends[-1] if ends else "",
+        "brief": tell(brief),
+        "conclusion": tell(ends[-1]) if ends else "",
         "blocks": shown.blocks,
         "turns": turns,
     }
@@ -51,13 +53,15 @@ def detail(records: Iterable[Record], run_id: str = "") -> Json:
 class _Shown:
     """The contents so far, each once."""
 
+    tell: Tell
     blocks: list[Json] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def number(self, piece: Piece) -> int:
         number = self._numbers.setdefault(piece.key, len(self.blocks))
         if number == len(self.blocks):
-            self.blocks.append({"title": _title(piece), "text": piece.text, "bytes": piece.weight})
+            text = self.tell(piece.text)
+            self.blocks.append({"title": _title(piece), "text": text, "bytes": piece.weight})
         return number
 
 

@@ -1,6 +1,6 @@
 // One agent: how full its context was at every call, against the policy's lines, and what it did.
 
-import { count, dur, fill, h, legend, link, ms, num, pct, said, short, svg, textBox, usd } from "./dom.js";
+import { count, dur, fill, h, isText, legend, link, ms, num, pct, said, short, svg, textBox, usd } from "./dom.js";
 import { list } from "./list.js";
 import { tone } from "./overview.js";
 import { detailOf } from "./source.js";
@@ -150,7 +150,11 @@ export const isFailed = (call) => call.length < 10 ? call[C.error] : String(call
 
 function modelCells(call) {
   return [ms(call[M.start]), ms(call[M.end] - call[M.start]), call[M.turn], h("span", `model (${call[M.purpose]}) `, h("span.soft", call[M.model])),
-    `${short(contextOf(call))} → ${short(call[M.output])}`, h("span", { class: isFailed(call) ? "bad" : "soft" }, call[M.stop] + (call[M.cost] === null ? "" : " · " + usd(call[M.cost])))];
+    `${short(contextOf(call))} → ${short(call[M.output])}`, h("span", { class: isFailed(call) ? "bad" : "soft", title: isText(call[M.error]) ? call[M.error] : null }, howItWent(call))];
+}
+
+function howItWent(call) {
+  return [call[M.stop] + (call[M.cost] === null ? "" : " · " + usd(call[M.cost])), isText(call[M.error]) ? [" · ", said(call[M.error])] : null];
 }
 
 function toolCells(call) {

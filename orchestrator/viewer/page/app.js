@@ -49,6 +49,8 @@ function head() {
   // Both are read aloud when they change, so they are left alone while they do not.
   fill(status, (run.status || "") + (run.reason ? ` (${run.reason})` : ""));
   fill(problem, run.problem || "");
+  find("hint").hidden = !run.hint;
+  fill(find("hint"), "Texts are not shown. To show them: ", h("code", run.hint || ""));
   document.title = `${view.title} · ${run.id || "Outrider"}`;
 }
 

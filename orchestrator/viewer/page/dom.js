@@ -36,7 +36,13 @@ export function fill(node, ...children) {
   if (!same) node.replaceChildren(...fresh.childNodes);
 }
 
-export const said = (text, what = "span") => h(what + ".said", { dir: "auto" }, text);
+// A text of people, models and tools comes as its words or, where they are not shown, as how many
+// characters it has.
+export const isText = (text) => typeof text === "string";
+
+export const said = (text, what = "span") => h(what + ".said", { dir: "auto" }, isText(text) ? text : count(text, "character"));
+
+export const unsaid = (size) => h("p.unsaid", `${count(size, "character")} · text is shown with --log-content`);
 
 export const button = (words, onclick, more) => h("button", { type: "button", onclick, ...more }, words);
 
@@ -103,6 +109,7 @@ const CHUNK = 20000;
 
 // A long text comes in pieces: one line of a megabyte must not stop the page.
 export function textBox(text) {
+  if (!isText(text)) return unsaid(text);
   const more = button("", next), box = h("div.text", { tabindex: 0 }, more);
   let shown = 0;
   function next() {

@@ -1,6 +1,6 @@
 // The first screen: how the run stands, where the tokens went, and the tree of agents.
 
-import { button, count, dur, fill, gauge, h, KINDS, legend, link, num, pct, said, short, tokenBar, usd } from "./dom.js";
+import { button, count, dur, fill, gauge, h, isText, KINDS, legend, link, num, pct, said, short, tokenBar, unsaid, usd } from "./dom.js";
 import { list } from "./list.js";
 import { accounts } from "./source.js";
 import { nameOf, rows, state, statusOf } from "./state.js";
@@ -11,7 +11,8 @@ let order = "tree";
 export function overviewView() {
   const task = h("div.panel"), tiles = h("div.tiles"), agents = agentTree();
   return { title: "Overview", node: [task, tiles, agents.node], update() {
-    fill(task, h("h2", "Task"), said(state.run.task || "", "div.task"));
+    const asked = state.run.task ?? "";
+    fill(task, h("h2", "Task"), isText(asked) ? said(asked, "div.task") : unsaid(asked));
     if (!["running", "reading", undefined].includes(state.run.status)) accounts();
     fill(tiles, ...tileNodes());
     agents.update();

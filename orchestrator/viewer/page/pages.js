@@ -1,6 +1,6 @@
 // To-dos, conclusions, tools.
 
-import { fill, gauge, h, link, ms, num, pct, said, short, textBox, usd } from "./dom.js";
+import { fill, gauge, h, isText, link, ms, num, pct, said, short, textBox, usd } from "./dom.js";
 import { list } from "./list.js";
 import { tone } from "./overview.js";
 import { accounts } from "./source.js";
@@ -73,11 +73,12 @@ export function searchView() {
     const key = `${state.query}\n${state.seq}`;
     if (key === before) return;
     before = key;
-    const want = state.query.trim().toLowerCase(), has = (text) => String(text ?? "").toLowerCase().includes(want);
+    const want = state.query.trim().toLowerCase(), has = (text) => isText(text) && text.toLowerCase().includes(want);
     const all = want ? rows() : [];
     const ends = all.filter((row) => has(state.conclusions[row.id]?.text));
     const plans = all.flatMap((row) => (state.todos[row.id] || []).filter(([, text]) => has(text)).map((item) => [row, item]));
     fill(node, h("h2", want ? ["Found for “", said(state.query.trim()), "”"] : "Type what to look for"),
+      want && state.run.hint ? h("p.soft", "Names, models and events are searched; texts are not shown.") : null,
       group("Agents", all.filter((row) => [row.id, row.type, row.brief, row.model, row.doing].some(has)), (row) => [agentLink(row), " ", said(row.brief)]),
       group("Conclusions", ends, (row) => [agentLink(row), ": ", said(around(state.conclusions[row.id].text, want))]),
       group("To-dos", plans, ([row, item]) => [todo(item), agentLink(row)]));

@@ -51,7 +51,7 @@ export function changed() {
 }
 
 // Places of the fields in list items; all begin with seq, agent, turn, start (or: when).
-export const M = { turn: 2, start: 3, end: 4, purpose: 5, model: 6, input: 7, read: 8, write: 9, output: 10, estimate: 11, stop: 12, cost: 13 };
+export const M = { turn: 2, start: 3, end: 4, purpose: 5, model: 6, input: 7, read: 8, write: 9, output: 10, estimate: 11, stop: 12, cost: 13, error: 14 };
 export const C = { turn: 2, start: 3, end: 4, tool: 5, chars: 6, error: 7 };
 export const K = { turn: 2, at: 3, kind: 4, text: 6 };
 

@@ -1,6 +1,6 @@
 // What an agent was sent, turn by turn: by section, with what is new and where the rest went.
 
-import { bar, button, count, fill, gauge, h, num, said, short, textBox } from "./dom.js";
+import { bar, button, count, fill, gauge, h, isText, num, said, short, textBox } from "./dom.js";
 import { list } from "./list.js";
 import { detailOf } from "./source.js";
 import { nameOf, state } from "./state.js";
@@ -98,7 +98,7 @@ function sectionOf(name, entries, mark, blocks, weigh) {
 
   function block([number, where]) {
     const it = blocks[number];
-    const node = h("details", { class: "block " + mark(number) }, h("summary", h("h3", said(it.title)), h("span.soft", where), said(it.text.slice(0, 160), "span.peek.soft"), h("span.soft.num", num(weigh(number)))));
+    const node = h("details", { class: "block " + mark(number) }, h("summary", h("h3", said(it.title)), h("span.soft", where), said(isText(it.text) ? it.text.slice(0, 160) : it.text, "span.peek.soft"), h("span.soft.num", num(weigh(number)))));
     node.addEventListener("toggle", () => {
       if (node.open && node.childNodes.length === 1) node.append(textBox(it.text));
     });
