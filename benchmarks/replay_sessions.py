@@ -9,7 +9,6 @@ replaced its history there, and the next user message is its summary.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.context.estimate import BYTES_PER_TOKEN, Estimator, weigh
+from orchestrator.context.windows import family_of
 from orchestrator.messages import Message, encode
 from orchestrator.whatif import Conversation, of_messages
 
@@ -69,12 +69,6 @@ def load(path: Path) -> Session:
         output=_outputs(recorded["messages"]),
     )
     return Session(path.stem, family_of(model), conversation, reports)
-
-
-def family_of(model: str) -> str:
-    """``claude-opus`` of ``claude-opus-4-5-20251101``: what tokenises alike."""
-    name = re.sub(r"^.*/|^azure-", "", model.lower())
-    return re.split(r"[-.]?\d", name, maxsplit=1)[0] or name
 
 
 def biases(reports: Sequence[Reported]) -> list[float]:

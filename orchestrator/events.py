@@ -81,7 +81,7 @@ class AgentStarted(Fact):
     request: dict[str, Any] = {}
     # The JSON Schema that the conclusion must fit; ``None``: any text will do.
     returns: dict[str, Any] | None = None
-    # What other agents of the run have learnt of this model; ``None``: nothing yet.
+    # What other agents of the run have learnt of this model or its family; ``None``: nothing yet.
     tokens_per_byte: float | None = None
     depth: int = 0
     # Tells whether the definition has changed when the run is resumed.

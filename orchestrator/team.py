@@ -20,6 +20,7 @@ from orchestrator.calls import handback_tokens
 from orchestrator.children import Children
 from orchestrator.commands import end_jobs
 from orchestrator.concluding import conclude
+from orchestrator.context.windows import family_of
 from orchestrator.desk import DiskDesk
 from orchestrator.errors import JournalError
 from orchestrator.events import AgentStarted, McpServer, RunStarted
@@ -80,6 +81,7 @@ class Team:
             *Root(options.root).spellings, files=_files_of(options)
         )
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
+        # Tokens a byte, by model and by family.
         self._learnt: dict[str, float] = {}
         if past is not None:
             self._budget.restore(*past.spent())
@@ -241,7 +243,8 @@ class Team:
     def _learn_from(self, agent: Agent) -> None:
         estimator = agent.state.estimator
         if estimator.reports:
-            self._learnt[agent.state.spec.model] = estimator.tokens_per_byte
+            model = agent.state.spec.model
+            self._learnt[model] = self._learnt[family_of(model)] = estimator.tokens_per_byte
 
     async def _spec_of_child(
         self, child: Agent, parent: Agent, definition: Definition, brief: Brief, depth: int
@@ -262,7 +265,7 @@ class Team:
             brief=brief.prompt,
             max_turns=options.limits.max_turns,
             depth=depth,
-            tokens_per_byte=self._learnt.get(model),
+            tokens_per_byte=self._learnt.get(model, self._learnt.get(family_of(model))),
         )
 
     def make(

@@ -153,24 +153,36 @@ async def test_e7_a_prompt_that_was_cut_silently_is_noticed_and_made_smaller(
 
 
 @pytest.mark.asyncio
-async def test_e1_what_one_agent_learnt_of_a_model_serves_the_next(tmp_path: Path) -> None:
-    """E1: calibrated per model during the run."""
-    seen: list[float | None] = []
+async def test_e1_what_one_agent_learnt_serves_the_next_one_of_its_family(tmp_path: Path) -> None:
+    """E1: calibrated per family during the run; what was learnt of the very model goes first."""
+    ratios = {"claude-opus-5-5": 0.5, "claude-opus-4-6": 0.4, "claude-haiku-5-5": 0.2}
+    folder = tmp_path / ".outrider/agents"
+    folder.mkdir(parents=True)
+    for model in ratios:
+        text = f"---\nname: {model}\ndescription: One.\nmodel: {model}\n---\nDo it.\n"
+        (folder / f"{model}.md").write_text(text)
+    order = ["claude-haiku-5-5", "claude-opus-4-6", "claude-opus-5-5", "claude-haiku-5-5"]
+    learnt: list[tuple[str, float | None]] = []
 
     def script(request: Request) -> Any:
-        usage = Usage(round(len(request.body) * 0.5), 5)
-        if request.agent_type != "main":
+        usage = Usage(round(len(request.body) * ratios[request.model]), 5)
+        done = sum(m["role"] == "assistant" for m in request.messages)
+        if request.agent_type != "main" or done == len(order):
             return Reply([{"type": "text", "text": "ok"}], "end_turn", usage)
-        if len(request.messages) > 1:
-            return Reply([{"type": "text", "text": "end"}], "end_turn", usage)
-        return Reply([call("task", prompt="x") | {"id": "t"}], "tool_use", usage)
+        use = call("task", prompt="x", subagent_type=order[done]) | {"id": f"t{done}"}
+        return Reply([use], "tool_use", usage)
 
     def observe(records: Any) -> None:
-        seen.extend(r.fact.tokens_per_byte for r in records if isinstance(r.fact, ev.AgentStarted))
+        facts = (record.fact for record in records)
+        learnt.extend((f.model, f.tokens_per_byte) for f in facts if isinstance(f, ev.AgentStarted))
 
-    await run("go", model=ScriptedModel(script), root=tmp_path, observers=[observe])
-    assert seen[0] is None
-    assert seen[1] == pytest.approx(0.5, rel=0.1)
+    scripted = ScriptedModel(script, name="claude-opus-5-5")
+    await run("go", model=scripted, root=tmp_path, observers=[observe])
+    expected = [("claude-opus-5-5", None), ("claude-haiku-5-5", None), ("claude-opus-4-6", 0.5),
+                ("claude-opus-5-5", 0.5), ("claude-haiku-5-5", 0.2)]  # fmt: skip
+    assert [name for name, _ in learnt] == [name for name, _ in expected]
+    for (_, ratio), (_, right) in zip(learnt, expected, strict=True):
+        assert ratio == (None if right is None else pytest.approx(right, rel=0.1))
 
 
 # ── the cost of a turn ──

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.context import make_windows, window_for
-from orchestrator.context.windows import FLOOR_OUTPUT_TOKENS, FLOOR_TOKENS, Window
+from orchestrator.context.windows import FLOOR_OUTPUT_TOKENS, FLOOR_TOKENS, Window, family_of
 from orchestrator.context.windows_table import GENAI_PRICES_VERSION, WINDOWS
 
 # (window, input cap, output cap), from the providers' published lists, November 2026.
@@ -201,6 +201,22 @@ def test_case_does_not_matter(model: str) -> None:
 )
 def test_prefixes_and_suffixes_do_not_matter(model: str, prefix: str, suffix: str) -> None:
     assert window_for(prefix + model + suffix) == window_for(model) == Window(*WINDOWS[model])
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("claude-opus-4-5-20251101", "claude-opus"),
+        ("us.anthropic.claude-haiku-4-5-v1:0", "claude-haiku"),
+        ("claude-3-5-haiku", "claude-haiku"),
+        ("openai/gpt-4o", "gpt"),
+        ("llama3.1:8b", "llama"),
+        ("local", "local"),
+        ("7b", "7b"),
+    ],
+)
+def test_e1_a_family_is_a_models_line_without_its_generation(model: str, family: str) -> None:
+    assert family_of(model) == family
 
 
 def test_the_table_is_sorted_and_its_figures_fit() -> None:

@@ -16,11 +16,12 @@ import anyio.to_thread
 import pytest
 
 from orchestrator import Context, Limits, Report, Request, run
+from orchestrator.context.history import THINKING
 from orchestrator.events import Record, to_json
 from orchestrator.journal import read_records
 from orchestrator.rehearsal import reply_to
 from orchestrator.rundir import RunDir
-from orchestrator.testing.standin import Answer, Fault, Server, Settings, call, say, serve
+from orchestrator.testing.standin import Answer, Brain, Fault, Server, Settings, call, say, serve
 from orchestrator.testing.standin.brains import (
     LongHaul,
     Tree,
@@ -35,7 +36,9 @@ from orchestrator.testing.standin.material import lookup
 pytestmark = pytest.mark.asyncio
 
 MODEL = "claude-opus-5"  # caches from 512 tokens on, does not bind thinking
-BINDING = "claude-opus-5-5"
+# These think whether asked to or not; the one binds its thinking to the exact prefix.
+THINKS, THINKS_BOUND = "claude-fable-5", "claude-fable-5-2"
+WHOLE = ["thinking", "redacted_thinking"]  # what `thoughtful` thinks in one turn
 
 
 async def outrider(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -259,31 +262,76 @@ async def test_a_long_haul_that_reads_page_by_page_keeps_its_facts_with_any_summ
     check(server, report)
 
 
-async def test_c16a_a_binding_model_refuses_nothing_across_offloads_and_compactions(
-    tmp_path: Path,
-) -> None:
-    """C16, C16a: to-dos changing, offload batches and two compactions with thinking in every turn."""
+def planning(brain: LongHaul) -> Brain:
+    """The same brain, with a to-do list that changes in every turn."""
 
-    brain = LongHaul(calls=90, kilobytes=4)
-
-    def planning(body: Mapping[str, Any]) -> Answer:
+    def plan(body: Mapping[str, Any]) -> Answer:
         answer = brain(body)
         calls = [b for b in answer.content if b["type"] == "tool_use"]
         if not calls:
             return answer
-        step = str(calls[0]["input"])
-        todo = {"id": "1", "content": f"at {step}", "status": "in_progress"}
+        todo = {"id": "1", "content": f"at {calls[0]['input']}", "status": "in_progress"}
         return Answer([*answer.content, call("write_todos", todos=[todo])])
 
-    async with serve(thoughtful(planning)) as server:
-        context = Context(window=32_000)
-        report = await at(server, tmp_path, brain.task, model=BINDING, context=context)
+    return plan
+
+
+def watched(brain: Brain, seen: list[list[list[str]]]) -> Brain:
+    """The same brain; of each request, the kinds of thinking in each assistant message are noted."""
+
+    def watch(body: Mapping[str, Any]) -> Any:
+        said = [m["content"] for m in body["messages"] if m["role"] == "assistant"]
+        seen.append([[b["type"] for b in blocks if b["type"] in THINKING] for blocks in said])
+        return brain(body)
+
+    return watch
+
+
+async def haul_thinking(
+    root: Path, model: str
+) -> tuple[list[list[list[str]]], list[dict[str, Any]]]:
+    """A long haul on a model that thinks in every turn, through offload batches and compactions, with
+    nothing refused: the thinking in each of its requests, and its log."""
+    brain = LongHaul(calls=90, kilobytes=4)
+    seen: list[list[list[str]]] = []
+    thinking = watched(thoughtful(planning(brain), redacted=True), seen)
+    async with serve(thinking) as server:
+        report = await at(server, root, brain.task, model=model, context=Context(window=32_000))
     assert len(reported(report.conclusion)) == len(brain.facts())
-    log = [json.loads(line) for line in (tmp_path / report.log).read_text().splitlines()]
+    check(server, report)
+    log = [json.loads(line) for line in (root / report.log).read_text().splitlines()]
     kinds = [(e["event"], e.get("reason")) for e in log]
     assert kinds.count(("offloaded", "line")) > 0
     assert report.agents[0].compactions >= 2
-    check(server, report)
+    return seen, log
+
+
+async def test_c16a_where_thinking_is_bound_it_leaves_whole_with_the_prefix_it_stood_on(
+    tmp_path: Path,
+) -> None:
+    """C16, C16a: every reply thinks, to-dos change, and lines are crossed inside the one tool loop.
+
+    The server compares each block's prefix and refuses a block that stands behind another.
+    """
+    seen, log = await haul_thinking(tmp_path, THINKS_BOUND)
+    messages = [kinds for request in seen for kinds in request]
+    assert all(kinds in ([], WHOLE) for kinds in messages)
+    assert messages.count(WHOLE) > 100
+    # Behind the place of an edit nothing thinks any more, the newest message of the open loop
+    # included; what is said from then on is sent back with its thinking.
+    edits = sum(e["event"] == "compacted" for e in log)
+    assert sum(request[-1] == [] for request in seen if request) >= edits
+    without = [[i for i, kinds in enumerate(request) if not kinds] for request in seen]
+    assert all(gone == list(range(gone[0], gone[-1] + 1)) for gone in without if gone)
+    assert any(gone and gone[-1] < len(r) - 1 for gone, r in zip(without, seen, strict=True))
+
+
+async def test_c16_where_thinking_is_not_bound_all_of_it_stays_through_every_edit(
+    tmp_path: Path,
+) -> None:
+    """C16: the whole run is one open tool loop; no message in it ever loses its thinking."""
+    seen, _ = await haul_thinking(tmp_path, THINKS)
+    assert all(kinds == WHOLE for request in seen for kinds in request)
 
 
 @pytest.mark.parametrize("parallel", [1, 10, 30])

@@ -78,6 +78,15 @@ def window_for(model: str) -> Window:
     return next((window for line, window in _LINES if re.match(line, plain)), _FLOOR)
 
 
+def family_of(model: str) -> str:
+    """The line that ``model`` is of, whatever its generation: ``claude-opus`` of ``claude-opus-4-5``.
+
+    Models of one line count tokens nearly alike: what one has taught is where the next begins.
+    """
+    name = names_of(model)[0]
+    return re.split(r"-?\d", name, maxsplit=1)[0] or name
+
+
 def sizes_of(name: str, table: Mapping[str, Sizes]) -> Sizes | None:
     """``name``'s entry in ``table``, or that of the longest name it continues."""
     return next((table[n] for n in (name, *_shorter(name)) if n in table), None)

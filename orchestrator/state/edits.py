@@ -8,6 +8,7 @@ from typing import Literal
 from orchestrator import events as ev
 from orchestrator.context import history, offload
 from orchestrator.context.compaction import pinned, render
+from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
 from orchestrator.context.policy import GAIN_SHARE
 from orchestrator.messages import text_of, user
@@ -86,7 +87,8 @@ def switch_model(state: State, event: ev.ModelSwitched) -> State:
         window_tokens=event.window_tokens,
         newest_breakpoint=None,
         shown_todos="",
-        estimator=state.estimator.forget_report(),
+        # What the old model's reports have taught is a first guess for the new one.
+        estimator=Estimator(state.estimator.tokens_per_byte),
         cached_tokens=0,
         edited_by=None,
         message_id=None,
