@@ -111,7 +111,7 @@ class FileMemory(Protocol):
         ...
 
 
-@dataclass
+@dataclass(eq=False)
 class Agent:
     """One agent at work."""
 
@@ -121,6 +121,8 @@ class Agent:
     desk: Desk
     budget: Budget
     tools: Mapping[str, Tool] = field(default_factory=dict)
+    # Tools that this run does not enable, each with what would.
+    off: Mapping[str, str] = field(default_factory=dict)
     # Reserved for the turn in which it hands over what it has.
     held_tokens: int = 0
     children: list[str] = field(default_factory=list)

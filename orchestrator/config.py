@@ -132,6 +132,7 @@ class Settings(BaseSettings):
     tools: Several = ()
     mcp_config: str | None = None
     memory: bool = True
+    background: bool = True
     sandbox: bool = True
     network: bool = False
 

@@ -109,7 +109,7 @@ async def _call(agent: Agent, index: int, use: Block) -> None:
 async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple[Output, bool]:
     used = agent.tools.get(use["name"])
     if used is None:
-        return f"[error] no tool {use['name']!r}. Tools: {', '.join(agent.tools)}.", True
+        return _missing(agent, use["name"]), True
     if _policy_of(agent, index, use) in ("ask", "fail"):
         return interrupted(used), True
     ruling = await rule_on(agent, used.name, use["input"])
@@ -130,6 +130,12 @@ async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple
         if isinstance(rule, str):
             facts.append(denied_by(rule, use["name"]))
         return explain(error, used), True
+
+
+def _missing(agent: Agent, name: str) -> str:
+    how = agent.off.get(name)
+    why = "" if how is None else f": it is off in this run (the user can enable it: {how})"
+    return f"[error] no tool {name!r}{why}. Tools: {', '.join(agent.tools)}."
 
 
 async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:

@@ -34,6 +34,7 @@ class Kept:
     sandbox: bool = True
     network: bool = False
     memory: bool = True
+    background: bool = True
     aliases: Mapping[str, str] = field(default_factory=dict)
     prices: Overrides = field(default_factory=dict)
     log_content: bool = False

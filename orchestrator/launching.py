@@ -46,6 +46,7 @@ async def run(
     sandbox: bool = True,
     network: bool = False,
     memory: bool = True,
+    background: bool = True,
     run_id: str | None = None,
     model_aliases: Mapping[str, str] | None = None,
     prices: Overrides | None = None,
@@ -77,6 +78,7 @@ async def run(
             it they may do whatever you may.
         network: Whether commands in the sandbox may use the network.
         memory: Whether agents have memories, their tools, and project instructions.
+        background: Whether agents may start subagents, and commands of ``bash``, in the background.
         run_id: A name for the run, instead of one made from the time.
         model_aliases: Names that definitions use for models, beyond the built-in ones.
         prices: Your own prices, by model name, before those of the list.
@@ -103,6 +105,7 @@ async def run(
         sandbox=sandbox,
         network=network,
         memory=memory,
+        background=background,
         aliases=dict(model_aliases or {}),
         prices=dict(prices or {}),
         log_content=log_content,

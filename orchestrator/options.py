@@ -46,6 +46,7 @@ class Options:
     sandbox: bool = True
     network: bool = False
     memory: bool = True
+    background: bool = True
     main_facts: ModelFacts = ModelFacts()
     aliases: Mapping[str, str] = field(default_factory=lambda: MODEL_ALIASES)
     prices: Overrides = field(default_factory=dict)

@@ -83,6 +83,7 @@ async def options_of(
         sandbox=kept.sandbox,
         network=kept.network,
         memory=kept.memory,
+        background=kept.background,
         main_facts=facts,
         aliases=aliases,
         prices=kept.prices,

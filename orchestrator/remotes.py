@@ -57,13 +57,14 @@ class Remotes:
     def tools(self, agent: Agent) -> dict[str, Tool]:
         """The tools of servers that the agent has if it begins now, by name."""
         servers, permissions = self._servers, agent.permissions
-
-        def keys(definition: Definition) -> list[str]:
-            return [server.key for server in own_servers(definition, os.environ).servers]
-
         shared = [server.key for server in self._shared.servers]
-        tools = servers.tools((*shared, *(key for d in agent.line for key in keys(d))))
-        names = reach(agent.line, servers.tools(shared), lambda d: servers.tools(keys(d)))
+        own = [
+            [server.key for server in own_servers(definition, os.environ).servers]
+            for definition in agent.line
+        ]
+        tools = servers.tools((*shared, *(key for keys in own for key in keys)))
+        line = zip(agent.line, map(servers.tools, own), strict=True)
+        names = reach(line, servers.tools(shared))
         return {name: tools[name] for name in names if servers.may_offer(name, permissions)}
 
     async def tell(self, happening: Happening) -> None:

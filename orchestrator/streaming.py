@@ -45,6 +45,7 @@ class RunOptions(TypedDict, total=False):
     sandbox: bool
     network: bool
     memory: bool
+    background: bool
     run_id: str | None
     model_aliases: Mapping[str, str] | None
     prices: Overrides | None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from anyio.abc import TaskGroup
 
@@ -17,15 +18,18 @@ from orchestrator.commands import Commands
 from orchestrator.compose import Surroundings
 from orchestrator.events import TodosWritten
 from orchestrator.execution import current_call
-from orchestrator.memories import Memories, granting
+from orchestrator.grants import Granted, granted_to
+from orchestrator.memories import Memories
 from orchestrator.options import Options
-from orchestrator.permissions import can_bind
+from orchestrator.permissions import Permissions
 from orchestrator.remotes import Remotes
 from orchestrator.rundir import RunDir
 from orchestrator.skills import SkillTool, offered
 from orchestrator.tools import Tool, tool_of
 from orchestrator.webtools import web_tools
 from subagents import (
+    DELEGATING,
+    IN_BACKGROUND,
     ChildTools,
     Definition,
     DescribeTool,
@@ -34,7 +38,6 @@ from subagents import (
     TaskTool,
     is_shortened,
     listing,
-    resolve,
 )
 from todos import Status as TodoStatus
 from todos import Todo, TodoError, TodoTool, parse, render
@@ -50,16 +53,20 @@ from workspace import (
     project_instructions,
 )
 
-_OF_PARENTS = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
 # Names that nobody else's tools may have: what agents do by themselves relies on them.
 BUILT_IN = frozenset(
     (
         *(*READ_ONLY, "write_file", "edit_file", "delete_file"),
         *("write_todos", "skill"),
-        *_OF_PARENTS,
+        *DELEGATING,
         *MEMORY_TOOLS,
     )
 )
+_NO_BACKGROUND = (
+    "nothing runs in the background in this run: leave background out (the user can enable it: "
+    "--background)"
+)
+_EXPECTED = (WorkspaceError, TodoError, SpawnError)
 
 
 class Toolbox:
@@ -80,6 +87,7 @@ class Toolbox:
         self._children = children
         self._remotes = remotes
         self._memories = Memories(options.root)
+        self._judged = WeakKeyDictionary[Agent, tuple[Permissions, SkillTool | None]]()
 
     def tools_of(
         self, agent: Agent, definition: Definition, parent: Agent | None, depth: int
@@ -101,7 +109,7 @@ class Toolbox:
         kin = ChildTools(
             partial(of.check, agent), partial(of.cancel, agent), partial(of.ask, agent)
         )
-        expected = (WorkspaceError, TodoError, SpawnError)
+        expected = _EXPECTED
         remote = self._remotes.tools(agent)
         everything = [
             # A page of read_file and a conclusion have limits of their own.
@@ -115,22 +123,14 @@ class Toolbox:
                 for f in files.functions()
             ),
             # Made again, these find what they had done: items by content, children by their ids.
-            *(
-                tool_of(f, bounded=True, expected=expected, after_crash="repeat")
-                for f in (
-                    todos.write_todos,
-                    task.task,
-                    kin.check_task,
-                    kin.cancel_task,
-                    kin.ask_task,
-                )
-            ),
+            tool_of(todos.write_todos, bounded=True, expected=expected, after_crash="repeat"),
+            *tools_of_parents(task, kin, background=options.background),
             # Only where the listing had no room for the whole descriptions.
             *(
                 tool_of(f, expected=expected, after_crash="repeat")
-                for f in self._describing(agent, kinds)
+                for f in self._describing(agent, kinds, depth + 1)
             ),
-            *self._shell_of(agent, expected),
+            *self._shell_of(agent),
             *self._memories.tools(agent, self._options.memory_of(definition), definition.name),
             *web_tools(agent),
             *self._skill_tools(agent),
@@ -138,21 +138,20 @@ class Toolbox:
             *remote.values(),
         ]
         have = {t.name: t for t in everything if agent.permissions.enables(t.name)}
-        if definition.todos is False:
-            have.pop("write_todos", None)
-        deepest = options.limits.depth
-        if definition.can_spawn is False or (deepest is not None and depth >= deepest):
-            for name in _OF_PARENTS:
-                have.pop(name, None)
+        agent.off = self._off(agent)
         offered = [
             name for name in have if parent is None or name in parent.tools or name in remote
         ]
-        granted = resolve(granting(definition, self._options.memory_of(definition)), offered)
-        # A grant with a pattern is narrower than the tool; one that cannot be read grants nothing.
-        bounds = {name: p for name, p in granted.patterns.items() if can_bind(name, p)}
-        agent.permissions = agent.permissions.narrowed(bounds=bounds)
-        unread = granted.patterns.keys() - bounds.keys()
-        return {name: have[name] for name in granted.tools if name not in unread}
+        granted = self._granted(definition, offered, depth)
+        agent.permissions = agent.permissions.narrowed(bounds=granted.bounds)
+        return {name: have[name] for name in granted.tools}
+
+    def _granted(self, definition: Definition, have: Iterable[str], depth: int) -> Granted:
+        """What an agent of this kind, so deep in the tree, gets of the tools ``have``."""
+        options = self._options
+        deepest = options.limits.depth
+        may_spawn = deepest is None or depth < deepest
+        return granted_to(definition, have, options.memory_of(definition), may_spawn=may_spawn)
 
     def access(
         self,
@@ -177,7 +176,7 @@ class Toolbox:
             guarded=agent.permissions.guarded,
         )
 
-    def _shell_of(self, agent: Agent, expected: tuple[type[Exception], ...]) -> list[Tool]:
+    def _shell_of(self, agent: Agent) -> list[Tool]:
         """The shell tool, where the run enables it."""
         options = self._options
         if not agent.permissions.enables(BASH):
@@ -190,17 +189,30 @@ class Toolbox:
             sandbox=options.sandbox,
             network=options.network,
         )
-        bash = Commands(agent, agent.shell).bash
-        # It offloads by itself: what was printed is in a file already.
-        return [tool_of(bash, bounded=True, expected=expected, after_crash="ask")]
+        return [shell_tool(Commands(agent, agent.shell), background=options.background)]
 
-    def _describing(self, agent: Agent, kinds: Loaded) -> list[Callable[..., Any]]:
+    def _off(self, agent: Agent) -> dict[str, str]:
+        """Tools that this run does not enable, each with what would."""
+        options, rules = self._options, agent.permissions
+        off = {name: f"--allow {name}" for name in ("bash", "fetch") if not rules.mentions(name)}
+        if not options.background:
+            off |= dict.fromkeys(IN_BACKGROUND, "--background")
+        if not options.memory:
+            off |= dict.fromkeys(MEMORY_TOOLS, "--memory")
+        return {name: how for name, how in off.items() if not rules.denies_tool(name)}
+
+    def _describing(self, agent: Agent, kinds: Loaded, depth: int) -> list[Callable[..., Any]]:
+        """``depth``: of the agents that are described."""
+
+        def tools_of(definition: Definition) -> list[str]:
+            return self._granted(definition, agent.tools, depth).as_texts()
+
         def model_of(definition: Definition) -> str:
             return self._options.model_of(definition, agent.state.spec.model)
 
         if not is_shortened(kinds):
             return []
-        return [DescribeTool(kinds, lambda: agent.tools, model_of).describe_subagent]
+        return [DescribeTool(kinds, tools_of, model_of).describe_subagent]
 
     def _skill_tools(self, agent: Agent) -> list[Tool]:
         if (skills := self._skills_of(agent)) is None:
@@ -209,11 +221,16 @@ class Toolbox:
         return [made]
 
     def _skills_of(self, agent: Agent) -> SkillTool | None:
-        return offered(
-            self._options.skills,
-            partial(self.access, agent, asks=False),
-            partial(self.access, agent),
-        )
+        """What the agent's rules let it read of the skills: looked at once for each set of rules."""
+        judged = self._judged.get(agent)
+        if judged is None or judged[0] is not agent.permissions:
+            skills = offered(
+                self._options.skills,
+                partial(self.access, agent, asks=False),
+                partial(self.access, agent),
+            )
+            judged = self._judged[agent] = (agent.permissions, skills)
+        return judged[1]
 
     def _readable(self, agent: Agent) -> Callable[[], Iterable[str]]:
         """What an agent may read of Outrider's own folder: its files, its children's results, and the
@@ -251,6 +268,32 @@ class Toolbox:
             return around
         access = self.access(agent, asks=False)
         return replace(around, instructions=project_instructions(options.root, access.check_read))
+
+
+def tools_of_parents(task: TaskTool, kin: ChildTools, *, background: bool) -> list[Tool]:
+    """The tools of an agent that may start others."""
+    others: list[Callable[..., Any]] = [kin.check_task, kin.cancel_task] if background else []
+    begin = _with_background(background, task.task)
+    return [
+        begin(bounded=True, expected=_EXPECTED, after_crash="repeat"),
+        *(
+            tool_of(f, bounded=True, expected=_EXPECTED, after_crash="repeat")
+            for f in (*others, kin.ask_task)
+        ),
+    ]
+
+
+def shell_tool(commands: Commands, *, background: bool) -> Tool:
+    """`bash`. It offloads by itself: what was printed is in a file already."""
+    make = _with_background(background, commands.bash)
+    return make(bounded=True, expected=_EXPECTED, after_crash="ask")
+
+
+def _with_background(is_on: bool, function: Callable[..., Any]) -> Callable[..., Tool]:
+    """What makes a tool of a function that can do its work in the background."""
+    if is_on:
+        return partial(tool_of, function)
+    return partial(tool_of, partial(function, background=False), off={"background": _NO_BACKGROUND})
 
 
 def _read_todos(agent: Agent) -> tuple[Todo, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_type_hints, overload
@@ -91,7 +91,8 @@ class Tool:
     ``bounded``: the tool keeps its results within a limit of its own, so they are never offloaded at
     birth. ``expected``: exceptions whose text is written for the model. ``after_crash``: what becomes
     of a call that was under way when the process died; without a word, the model is told. ``seconds``:
-    how long a call may take.
+    how long a call may take. ``off``: arguments that are not offered in this run, each with what a
+    model is told that gives one all the same.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Tool:
     expected: tuple[type[Exception], ...] = (ToolError,)
     after_crash: AfterCrash = "ask"
     seconds: float | None = None
+    off: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain function."""
@@ -123,7 +125,10 @@ class Tool:
         Raises ``ValidationError`` or `ToolError` for arguments that do not fit, `ToolError` when its
         time is over, and whatever the function raises.
         """
-        arguments = self.arguments.checked(given)
+        if refused := [why for name, why in self.off.items() if given.get(name)]:
+            raise ToolError(refused[0])
+        # To say that it is off is no mistake.
+        arguments = self.arguments.checked({k: v for k, v in given.items() if k not in self.off})
         with anyio.move_on_after(self.seconds):
             value = await self._called(arguments)
             # Images are looked through, and large values take a while to write as JSON.
@@ -198,6 +203,7 @@ def tool_of(
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
     seconds: float | None = None,
+    off: Mapping[str, str] | None = None,
 ) -> Tool:
     """`tool`, for a function that may be a tool already."""
     if isinstance(function, Tool):
@@ -214,6 +220,7 @@ def tool_of(
         expected=(ToolError, *expected),
         after_crash=after_crash,
         seconds=seconds,
+        off=off or {},
     )
 
 

@@ -1,7 +1,7 @@
 """Subagents: their definitions, tolerant of how people write them, and how work is handed to one."""
 
 from subagents.block import Entry
-from subagents.children import ChildTools
+from subagents.children import DELEGATING, IN_BACKGROUND, ChildTools
 from subagents.conclusion import (
     CONCLUSION_TOKENS,
     Conclusion,
@@ -21,7 +21,9 @@ from subagents.toolnames import Resolved, resolve
 
 __all__ = [
     "CONCLUSION_TOKENS",
+    "DELEGATING",
     "FOLDERS",
+    "IN_BACKGROUND",
     "JSON",
     "Brief",
     "ChildTools",

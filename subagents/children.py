@@ -2,6 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 
+DELEGATING = ("task", "check_task", "cancel_task", "ask_task", "describe_subagent")
+"""Tools of agents that may start others; an agent alone would not have them."""
+IN_BACKGROUND = ("check_task", "cancel_task")
+"""Those of them that are about subagents in the background alone. Questions are also put to one that was
+waited for: it still knows what it has read."""
+
 
 class ChildTools:
     """`check_task`, `cancel_task` and `ask_task` of one parent. Each is handed what does the work; all

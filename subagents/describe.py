@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from subagents.conclusion import estimate
 from subagents.definition import Definition
 from subagents.spawn import LISTING, Definitions, find, listing
-from subagents.toolnames import resolve
 
 _LIMITS = (
     *("max_turns", "max_tokens", "max_seconds", "max_cost"),
@@ -38,25 +37,23 @@ def limits_of(definition: Definition) -> dict[str, object]:
 
 
 class DescribeTool:
-    """`describe_subagent` for one parent. `available` are the parent's tools when it is called,
-    `model_of` gives the model that a kind runs on."""
+    """`describe_subagent` for one parent. `tools_of` gives the tools that a kind gets when it is started
+    now, with the pattern that bounds one, `model_of` the model that it runs on."""
 
     def __init__(
         self,
         definitions: Definitions,
-        available: Callable[[], Iterable[str]],
+        tools_of: Callable[[Definition], Iterable[str]],
         model_of: Callable[[Definition], str],
     ) -> None:
         self._definitions = definitions
-        self._available = available
+        self._tools_of = tools_of
         self._model_of = model_of
 
     async def describe_subagent(self, name: str) -> str:
         """Read the whole description of a kind of subagent, its tools, model and limits."""
         definition = find(self._definitions, name)
-        granted = resolve(definition, self._available())
-        tools = [tool for tool in granted.tools if tool not in granted.patterns]
-        return described(definition, self._model_of(definition), tools)
+        return described(definition, self._model_of(definition), self._tools_of(definition))
 
 
 def _shown(value: object) -> str:

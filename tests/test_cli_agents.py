@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Request, run
+from orchestrator import Limits, Permissions, Request, run
 from orchestrator.places import user_agent_folders
 from orchestrator.testing import ScriptedModel, call, results
 from tests.test_cli_process import Cli, cli, root
@@ -375,6 +375,39 @@ async def test_where_descriptions_are_shortened_their_full_text_is_a_tool(
     assert answers[0].startswith("kind-7\nLooks after one thing.")
     assert "model: claude-opus-5-5" in answers[0]
     assert "describe_subagent" in shown(cli, "general")["tools"]
+
+
+@pytest.mark.asyncio
+async def test_the_full_text_names_each_tool_as_far_as_it_is_granted(root: Path) -> None:
+    """S10: with its pattern, without what no pattern of it can be read, what its fields take away, and
+    what so deep in the tree nobody has."""
+    write(
+        root / ".outrider/agents/builder.md",
+        "tools: Bash(git:*), Bash(make:*), Read(src/**), Write(~/x), write_todos, task\ntodos: no",
+    )
+    write(root / ".outrider/agents/long.md", "can_spawn: no")
+    file = root / ".outrider/agents/long.md"
+    file.write_text(file.read_text().replace("B.", "Looks after one thing. " * 400))
+    answers: list[str] = []
+
+    def script(request: Request) -> Any:
+        if not results(request):
+            return [call("describe_subagent", name=name) for name in ("builder", "long")]
+        answers.extend(results(request))
+        return "done"
+
+    await run(
+        "x",
+        model=ScriptedModel(script),
+        root=root,
+        permissions=Permissions(allow=("bash",)),
+        sandbox=False,
+        limits=Limits(depth=1),
+    )
+    told, other = answers
+    assert "tools: read_file(src/**), bash(git:*), bash(make:*)" in told.splitlines()
+    assert "ls, read_file, " in other
+    assert "task" not in other.partition("tools: ")[2]
 
 
 def test_a_grant_with_a_pattern_is_shown_with_it(cli: Cli, root: Path) -> None:

@@ -406,6 +406,18 @@ def test_a_rule_that_is_right_or_unlike_any_is_not_remarked_on(cli: Cli, rule: s
     assert "did you mean" not in cli(*REHEARSE, "--deny", rule).err
 
 
+def test_a_misspelt_setting_of_the_environment_is_said(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would change nothing without a word; an error it is not, since others may know it."""
+    monkeypatch.setenv("OUTRIDER_MAX_TURN", "3")
+    said = "outrider: OUTRIDER_MAX_TURN: no such setting; did you mean max_turns?"
+    ran = cli(*REHEARSE)
+    assert ran.code == 0
+    assert said in ran.err
+    assert said not in cli(*REHEARSE, "--quiet").err
+
+
 def test_a_misspelt_rehearsal_is_told_before_anything_is_recorded(cli: Cli, root: Path) -> None:
     ran = cli("run", "x", "--model", "rehersal")
     assert (ran.code, ran.out) == (2, "")

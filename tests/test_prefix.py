@@ -62,6 +62,114 @@ async def test_with_everything_on_it_is_at_most_2000_tokens(tmp_path: Path) -> N
     assert prefix(seen["main"], listing=False) <= 2_000
 
 
+NOTHING_ON: dict[str, Any] = {"memory": False, "background": False}
+
+
+def names(request: Request) -> set[str]:
+    return {t["name"] for t in request.tools}
+
+
+def arguments(request: Request, tool: str) -> set[str]:
+    schema = next(t["input_schema"] for t in request.tools if t["name"] == tool)
+    return {*schema["properties"]}
+
+
+async def test_with_nothing_on_it_is_at_most_1250_tokens(tmp_path: Path) -> None:
+    """Files, plan and subagents: no word of memory, background, shell or web."""
+    main = (await first_requests(tmp_path, "explorer", **NOTHING_ON))["main"]
+    assert names(main) == {
+        *("ls", "read_file", "write_file", "edit_file", "delete_file", "glob", "grep"),
+        *("write_todos", "task", "ask_task"),
+    }
+    assert "background" not in json.dumps([main.system, main.tools])
+    assert prefix(main, listing=False) <= 1_250
+
+
+@pytest.mark.parametrize(
+    ("switch", "brings"),
+    [
+        ({"memory": True}, {"remember", "update_memory", "forget"}),
+        ({"background": True}, {"check_task", "cancel_task"}),
+        ({"permissions": Permissions(allow=("fetch",))}, {"fetch"}),
+        ({"permissions": Permissions(ask=("bash(make:*)",))}, {"bash"}),
+    ],
+    ids=["memory", "background", "fetch", "shell"],
+)
+async def test_each_of_these_tools_is_there_only_when_the_run_enables_it(
+    tmp_path: Path, switch: dict[str, Any], brings: set[str]
+) -> None:
+    off = (await first_requests(tmp_path, "general", **NOTHING_ON))["main"]
+    on = await first_requests(tmp_path, "general", sandbox=False, **{**NOTHING_ON, **switch})
+    assert names(on["main"]) - names(off) == brings
+    # Subagents of a kind that inherits have them too, memory apart, which is each kind's own.
+    assert names(on["general"]) - names(off) == (set() if "remember" in brings else brings)
+    is_background = "check_task" in brings
+    assert ("background" in arguments(on["main"], "task")) == is_background
+    if "bash" in brings:
+        assert "background" not in arguments(on["main"], "bash")
+
+
+async def test_what_is_off_says_how_it_is_enabled(tmp_path: Path) -> None:
+    """A model that was trained on such tools calls them all the same."""
+    calls = [
+        call("task", prompt="x", background=True),
+        call("task", prompt="x", background=False),
+        call("check_task", agent_id="x"),
+        call("cancel_task", agent_id="x"),
+        call("remember", text="x"),
+        call("bash", command="make", background=True),
+        call("fetch", url="https://example.org/"),
+        call("nothing_at_all"),
+    ]
+    answers: list[str] = []
+
+    def script(request: Request) -> Any:
+        if request.agent_type == "main" and not results(request):
+            return calls
+        answers.extend(results(request))
+        return "done"
+
+    allowed = Permissions(allow=("bash",))
+    model = ScriptedModel(script)
+    await run("x", model=model, root=tmp_path, permissions=allowed, sandbox=False, **NOTHING_ON)
+    begun, waited, check, cancel, remember, bash, fetch, nothing = answers
+    assert (
+        begun
+        == bash
+        == (
+            "[error] nothing runs in the background in this run: leave background out (the user can "
+            "enable it: --background)"
+        )
+    )
+    assert waited.startswith("[general general-")
+    for answer, name, how in (
+        (check, "check_task", "--background"),
+        (cancel, "cancel_task", "--background"),
+        (remember, "remember", "--memory"),
+        (fetch, "fetch", "--allow fetch"),
+    ):
+        off = f"[error] no tool '{name}': it is off in this run (the user can enable it: {how}). Tools"
+        assert answer.startswith(off)
+    assert nothing.startswith("[error] no tool 'nothing_at_all'. Tools: ls, ")
+
+
+async def test_what_is_denied_is_not_said_to_be_a_matter_of_a_switch(tmp_path: Path) -> None:
+    answers: list[str] = []
+
+    def script(request: Request) -> Any:
+        if not results(request):
+            return [call("bash", command="ls"), call("check_task", agent_id="x")]
+        answers.extend(results(request))
+        return "done"
+
+    denied = Permissions(deny=("bash", "check_task"))
+    await run("x", model=ScriptedModel(script), root=tmp_path, permissions=denied, **NOTHING_ON)
+    assert [a.partition(". Tools")[0] for a in answers] == [
+        "[error] no tool 'bash'",
+        "[error] no tool 'check_task'",
+    ]
+
+
 @pytest.mark.parametrize("kind", ["explorer", "reviewer"])
 async def test_a_read_only_subagents_prefix_is_at_most_700_tokens(
     tmp_path: Path, kind: str

@@ -14,6 +14,7 @@ import pytest
 
 from tests.shells import OWN, Ground, _known_processes, ground, needs_sandbox, processes
 from workspace import Access, Bounds, ResultStore, Shell, ShellRefused, WorkspaceError
+from workspace.shell.shell import MOST_JOBS
 
 __all__ = ["_known_processes"]
 pytestmark = [pytest.mark.anyio, needs_sandbox]
@@ -354,3 +355,22 @@ async def test_a_folder_that_cannot_be_guarded_is_refused(place: Ground) -> None
     async with place.shell() as shell:
         with pytest.raises(ShellRefused, match="symbolic link"):
             await shell.run("true", 30)
+
+
+async def test_commands_that_begin_together_are_counted_together(place: Ground) -> None:
+    """No more of them are in the background than may be, though all ask before the first has begun."""
+    refused: list[str] = []
+    async with place.shell() as shell:
+
+        async def start() -> None:
+            try:
+                await shell.start("sleep 60", None)
+            except ShellRefused as error:
+                refused.append(str(error))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(MOST_JOBS + 4):
+                group.start_soon(start)
+        assert len(shell.jobs) == MOST_JOBS
+        assert [job.number for job in shell.jobs.values()] == list(range(1, MOST_JOBS + 1))
+        assert refused == ["16 commands are in the background already: end one first"] * 4

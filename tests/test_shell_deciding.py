@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from workspace import Access, Rule, ShellRefused, seconds_for
+from workspace.shell import probe
 from workspace.shell.bounds import Bounds
 from workspace.shell.cgroups import places
 from workspace.shell.environment import scrubbed
 from workspace.shell.hints import Refusals, hints
 from workspace.shell.masks import masks
-from workspace.shell.sandbox import Mount, View, arguments, beginning
+from workspace.shell.sandbox import Mount, MountKind, View, arguments, beginning
 from workspace.shell.surroundings import _closed_to_others, counts_by_namespace, view_of
 
 CAN = Refusals(network=False, hides=True, processes=64, memory=1 << 30, scratch=1 << 20)
@@ -275,3 +277,19 @@ def test_nothing_is_said_of_a_command_that_succeeded_or_failed_by_itself() -> No
     assert hints("1 test failed: assert 1 == 2", 1, CAN) == []
     network = Refusals(network=True, hides=False, processes=1, memory=1, scratch=1)
     assert hints("Could not resolve host; Permission denied", 1, network) == []
+
+
+def test_the_trial_tries_what_a_sandbox_is_made_with() -> None:
+    """An option that bubblewrap does not know would else be told by the first command."""
+    root = "/workspace"
+    view = View(
+        root=root,
+        home="/home/x",
+        system=["/usr"],
+        links=[("usr/bin", "/bin")],
+        mounts=[Mount(kind, f"{root}/{kind}") for kind in get_args(MountKind)],
+        environment={"A": "1"},
+    )
+    used = {word for word in arguments(view, Bounds()) if word.startswith("--")}
+    old = {"--bind", "--symlink", "--setenv", "--chdir", "--new-session", "--unshare-cgroup-try"}
+    assert used - old - {"--clearenv"} <= {*probe._TRIAL}

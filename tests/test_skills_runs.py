@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Permissions, Request, run
+from orchestrator import Permissions, Request, run, toolbox
 from orchestrator.places import user_skill_folders
+from orchestrator.skills import offered
 from orchestrator.testing import ScriptedModel, call, results
 from tests.test_cli_process import Cli, cli, root
 from tests.test_skills import skill
@@ -223,3 +224,30 @@ def test_what_agents_show_of_skills_is_what_a_run_grants(cli: Cli, root: Path) -
     assert kinds["reader"] == ["read_file", "skill"]
     assert "skill" in kinds["general"]
     assert "skill" not in kinds["explorer"]
+
+
+@pytest.mark.anyio
+async def test_skills_are_looked_at_once_for_each_set_of_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each agent's rules are asked about a skill once, and once more where a grant narrows them; what
+    the narrower ones forbid is not listed."""
+    skill(tmp_path / ".claude/skills", "pdf")
+    kind = tmp_path / ".outrider/agents/narrow.md"
+    kind.parent.mkdir(parents=True)
+    kind.write_text("---\nname: narrow\ndescription: d\ntools: Read(src/**), skill\n---\nx")
+    looked: list[None] = []
+
+    def counted(*given: Any) -> Any:
+        looked.append(None)
+        return offered(*given)
+
+    monkeypatch.setattr(toolbox, "offered", counted)
+    await Played().go(tmp_path)
+    assert len(looked) == 1
+    looked.clear()
+    played = Played(main=[call("task", prompt="x", subagent_type="narrow")])
+    await played.go(tmp_path)
+    assert len(looked) == 3
+    assert "pdf" in played.first("main").system[0]["text"]
+    assert "pdf" not in played.first("narrow").system[0]["text"]

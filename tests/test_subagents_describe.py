@@ -32,7 +32,7 @@ KINDS = {
 def tool(definitions: Loaded) -> DescribeTool:
     return DescribeTool(
         definitions,
-        lambda: ("ls", "read_file", "bash"),
+        lambda d: ("read_file", "bash(make:*)") if d.name == "builder" else ("ls", "read_file"),
         lambda d: d.model_for("big", {"haiku": "small"}),
     )
 
@@ -57,13 +57,13 @@ async def test_the_full_text_of_a_kind_is_to_be_had() -> None:
         "builder",
         LONG,
         "model: small",
-        "tools: read_file",
+        "tools: read_file, bash(make:*)",
         "max_turns: 5",
         "can_spawn: a, b",
         "returns: {'ok': 'boolean'}",
     ]
     plain = await tool(Loaded(KINDS)).describe_subagent(" plain ")
-    assert plain == "plain\nPlain.\nmodel: big\ntools: ls, read_file, bash"
+    assert plain == "plain\nPlain.\nmodel: big\ntools: ls, read_file"
 
 
 @pytest.mark.anyio

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from workspace import project_instructions, read_memory
+from workspace import Memory, project_instructions
 from workspace.text import SNAPSHOT_CHARS
 
 
 def test_missing_files_are_empty_text(tmp_path: Path) -> None:
-    assert read_memory(tmp_path) == ""
+    assert Memory(tmp_path).snapshot() == ""
     assert project_instructions(tmp_path) == ""
 
 
@@ -17,7 +17,7 @@ def test_the_memory_file_is_read_as_it_is(tmp_path: Path) -> None:
     """M1."""
     (tmp_path / ".outrider").mkdir()
     (tmp_path / ".outrider" / "MEMORY.md").write_bytes(b"- one\r\n- two \xe9\n")
-    assert read_memory(tmp_path) == "- one\r\n- two \ufffd\n"
+    assert Memory(tmp_path).snapshot() == "- one\r\n- two \ufffd\n"
 
 
 def test_a_memory_file_over_its_limit_is_cut_visibly(tmp_path: Path) -> None:
@@ -25,9 +25,9 @@ def test_a_memory_file_over_its_limit_is_cut_visibly(tmp_path: Path) -> None:
     (tmp_path / ".outrider").mkdir()
     file = tmp_path / ".outrider" / "MEMORY.md"
     file.write_text("x" * SNAPSHOT_CHARS)
-    assert read_memory(tmp_path) == "x" * SNAPSHOT_CHARS
+    assert Memory(tmp_path).snapshot() == "x" * SNAPSHOT_CHARS
     file.write_text("x" * (SNAPSHOT_CHARS + 1))
-    assert read_memory(tmp_path) == "x" * SNAPSHOT_CHARS + (
+    assert Memory(tmp_path).snapshot() == "x" * SNAPSHOT_CHARS + (
         "\n[cut: the first 10,000 of 10,001 characters of .outrider/MEMORY.md]\n"
     )
 

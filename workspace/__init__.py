@@ -21,7 +21,7 @@ from workspace.errors import (
 from workspace.instructions import project_instructions
 from workspace.media import blocks as media_blocks
 from workspace.media import media_type
-from workspace.memory import MEMORY_FILE, Memory, read_memory
+from workspace.memory import MEMORY_FILE, Memory
 from workspace.pages import Page, page
 from workspace.paths import Parts, Root, parse
 from workspace.remember import MEMORY_TOOLS, MemoryTools
@@ -85,7 +85,6 @@ __all__ = [
     "parse",
     "project_instructions",
     "read_confined",
-    "read_memory",
     "seconds_for",
     "why_no_sandbox",
 ]

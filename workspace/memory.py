@@ -124,11 +124,6 @@ class Memory:
                     lock.release()
 
 
-def read_memory(root: str | os.PathLike[str], agent: str | None = None) -> str:
-    """What a prompt shows of a memory file, bounded; empty if there is none."""
-    return Memory(root, agent).snapshot()
-
-
 def _left_out(gone: int, shown: str, text: str, path: str) -> str:
     what = "the oldest entry is" if gone == 1 else f"the {gone:,} oldest entries are"
     return f"{what} left out, {len(shown):,} of {len(text):,} characters of {path} are shown"

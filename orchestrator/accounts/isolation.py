@@ -11,14 +11,12 @@ from orchestrator.events import Record
 from orchestrator.ledger import Usage
 from orchestrator.messages import tool_uses
 from orchestrator.state import State, apply
+from subagents import DELEGATING
 
 # Input prices against uncached input: what the provider asks for a cache read and for writes.
 READ_PRICE = 0.1
 WRITE_5M_PRICE = 1.25
 WRITE_1H_PRICE = 2.0
-
-# Tools that an agent alone would not have had.
-DELEGATING = frozenset({"task", "check_task", "cancel_task", "ask_task", "describe_subagent"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from orchestrator.config import Settings
+    from orchestrator.grants import Granted
+    from orchestrator.tools import Tool
     from subagents import Definition, Loaded, Problem
 
 # A main agent's children are one level deep.
 _CHILDS_DEPTH = 1
-_OF_PARENTS = frozenset({"task", "check_task", "cancel_task", "ask_task", "describe_subagent"})
 _BUILT_IN = "built-in:"
 
 # Tools by name, with the tokens that their schemas cost; `None` where that is not known.
@@ -26,14 +27,15 @@ def described(
     definition: Definition, settings: Settings, root: Path, have: Tools
 ) -> dict[str, Any]:
     """A definition as JSON, as a child of a main agent that has the tools ``have``."""
-    tools, bounds, unknown = _granted(definition, settings, have)
+    granted = _granted(definition, settings, have)
+    tools = list(granted.tools)
     model, window, known = _model(definition, settings)
     return {
         "name": definition.name,
         "description": definition.description,
         "tools": tools,
-        "bounds": bounds,
-        "unknown_tools": unknown,
+        "bounds": {tool: list(patterns) for tool, patterns in granted.bounds.items()},
+        "unknown_tools": list(granted.unknown),
         "model": model,
         "window_tokens": window,
         "window_known": known,
@@ -52,15 +54,13 @@ def described(
 
 def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | None]:
     """The tools of a main agent in this workspace, under the settings' denials."""
-    from orchestrator.tools import tool_of
-
-    functions = [
-        *_functions(root, found),
+    made = [
+        *_of_everyone(root, found, settings),
+        *_of_shell(settings),
         *(_of_memory(root) if settings.memory else ()),
+        *_of_web(),
         *_of_skills(root, settings),
-        *_of_shell(),
     ]
-    made = (tool_of(function) for function in functions)
     sizes: dict[str, int | None] = {tool.name: tokens(_json(tool.schema)) for tool in made}
     # By name only: looking at a project must not run its code.
     own = {spec.rpartition(":")[2]: None for spec in settings.tools}
@@ -68,37 +68,50 @@ def available(settings: Settings, root: Path, found: Loaded) -> dict[str, int | 
     return {name: size for name, size in {**sizes, **own}.items() if permissions.enables(name)}
 
 
-def _functions(root: Path, found: Loaded) -> Iterable[Callable[..., Any]]:
-    """The functions behind the tools, in the order of a request. Nothing of them is called."""
+# In the order of a request. Nothing of the tools is called.
+
+
+def _of_everyone(root: Path, found: Loaded, settings: Settings) -> Iterator[Tool]:
+    from orchestrator.toolbox import tools_of_parents
+    from orchestrator.tools import tool_of
     from subagents import ChildTools, DescribeTool, TaskTool, is_shortened
     from todos import TodoTool
     from workspace import Access, FileTools
 
-    yield from FileTools(root, Access()).functions()
-    yield TodoTool(_nowhere, _nowhere).write_todos
-    yield TaskTool({}, _nowhere, _nowhere).task
-    kin = ChildTools(_nowhere, _nowhere, _nowhere)
-    yield from (kin.check_task, kin.cancel_task, kin.ask_task)
+    yield from map(tool_of, FileTools(root, Access()).functions())
+    yield tool_of(TodoTool(_nowhere, _nowhere).write_todos)
+    task, kin = TaskTool({}, _nowhere, _nowhere), ChildTools(_nowhere, _nowhere, _nowhere)
+    yield from tools_of_parents(task, kin, background=settings.background)
     if is_shortened(found):
-        yield DescribeTool({}, _nowhere, _nowhere).describe_subagent
+        yield tool_of(DescribeTool({}, _nowhere, _nowhere).describe_subagent)
 
 
-def _of_memory(root: Path) -> Iterable[Callable[..., Any]]:
+def _of_memory(root: Path) -> Iterable[Tool]:
+    from orchestrator.tools import tool_of
     from workspace import Memory, MemoryTools
 
-    return MemoryTools(Memory(root), _nowhere, _nowhere).functions()
+    return map(tool_of, MemoryTools(Memory(root), _nowhere, _nowhere).functions())
 
 
-def _of_shell() -> Iterable[Callable[..., Any]]:
+def _of_shell(settings: Settings) -> Iterable[Tool]:
     from orchestrator.commands import Commands
+    from orchestrator.toolbox import shell_tool
 
     nobody = cast(Any, None)
-    return [Commands(nobody, nobody).bash]
+    return [shell_tool(Commands(nobody, nobody), background=settings.background)]
 
 
-def _of_skills(root: Path, settings: Settings) -> Iterable[Callable[..., Any]]:
+def _of_web() -> Iterable[Tool]:
+    from orchestrator.tools import tool_of
+    from orchestrator.web import Fetch
+
+    return [tool_of(Fetch(cast(Any, None)).fetch)]
+
+
+def _of_skills(root: Path, settings: Settings) -> Iterable[Tool]:
     from orchestrator.places import user_skill_folders
     from orchestrator.skills import find_skills, offered
+    from orchestrator.tools import tool_of
     from workspace import Access, Parts, Use
 
     permissions = settings.permissions()
@@ -108,7 +121,7 @@ def _of_skills(root: Path, settings: Settings) -> Iterable[Callable[..., Any]]:
 
     found = find_skills(root, user_skill_folders())
     tool = offered(found.known, lambda private: Access(readable_private=private, also=check))
-    return [] if tool is None else [tool.skill]
+    return [] if tool is None else [tool_of(tool.skill)]
 
 
 def _nowhere(*_: Any) -> Any:
@@ -124,29 +137,13 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _granted(
-    definition: Definition, settings: Settings, have: Tools
-) -> tuple[list[str], dict[str, list[str]], list[str]]:
-    """(granted, the patterns within which some of them are, unknown), as `Team` grants them."""
-    from orchestrator.memories import granting, scope_of
-    from orchestrator.permissions import can_bind
-    from subagents import resolve
-    from workspace import MEMORY_TOOLS
+def _granted(definition: Definition, settings: Settings, have: Tools) -> Granted:
+    from orchestrator.grants import granted_to
+    from orchestrator.memories import scope_of
 
     scope = scope_of(definition, is_main=False) if settings.memory else "none"
-    granted = resolve(granting(definition, scope), have)
-    bounds = {name: list(p) for name, p in granted.patterns.items() if can_bind(name, p)}
-    withheld = granted.patterns.keys() - bounds.keys()
-    if scope == "none":
-        withheld |= {*MEMORY_TOOLS}
-    if definition.todos is False:
-        withheld.add("write_todos")
-    if definition.can_spawn is False or (
-        settings.depth is not None and settings.depth <= _CHILDS_DEPTH
-    ):
-        withheld |= _OF_PARENTS
-    tools = [tool for tool in granted.tools if tool not in withheld]
-    return tools, {t: p for t, p in bounds.items() if t in tools}, list(granted.unknown)
+    may_spawn = settings.depth is None or settings.depth > _CHILDS_DEPTH
+    return granted_to(definition, have, scope, may_spawn=may_spawn)
 
 
 def _can_spawn(definition: Definition, tools: Iterable[str]) -> bool | list[str]:

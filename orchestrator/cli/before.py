@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from orchestrator.cli.exits import say
-from orchestrator.config import PROJECT_FILE, Configured, Settings
+from orchestrator.config import PROJECT_FILE, Configured, Settings, unknown_variables
 from orchestrator.errors import ConfigError
 from orchestrator.places import user_agent_folders, user_skill_folders
 from orchestrator.progress import inert
@@ -62,6 +62,13 @@ def note_trust(configured: Configured) -> None:
         if PROJECT_FILE in configured.origin(name).split(", "):
             value = getattr(configured.settings, name)
             say(f"{name} is set by {PROJECT_FILE}: {_shown(value)}")
+
+
+def note_variables(settings: Settings) -> None:
+    """A misspelt setting in the environment changes nothing, and nothing else would say so."""
+    if not settings.quiet:
+        for text in unknown_variables():
+            say(text)
 
 
 def note_rules(settings: Settings) -> None:

@@ -64,6 +64,14 @@ Memory = Annotated[
         help="Memory, its tools and project instructions, for the agents that have them (default: yes).",
     ),
 ]
+Background = Annotated[
+    bool | None,
+    typer.Option(
+        "--background/--no-background",
+        show_default=False,
+        help="Whether agents may start subagents and commands in the background (default: yes).",
+    ),
+]
 CompactAt = Annotated[
     str | None,
     typer.Option(metavar="SHARE", help="Summarise history at this share of the window, as 0.8."),

@@ -40,6 +40,7 @@ def run(
     tools: opt.Tools = None,
     mcp_config: opt.McpConfig = None,
     memory: opt.Memory = None,
+    background: opt.Background = None,
     log_content: opt.LogContent = None,
     run_id: opt.RunId = None,
 ) -> None:
@@ -72,6 +73,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
         note_rules,
         note_shell,
         note_trust,
+        note_variables,
         read_task,
     )
     from orchestrator.cli.usertools import load_tools
@@ -82,6 +84,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
     check_definitions(root, settings)
     note_trust(configured)
     note_rules(settings)
+    note_variables(settings)
     note_shell(settings)
     text, number = read_task(task), run_id or new_id()
 
@@ -106,6 +109,7 @@ def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> in
             sandbox=settings.sandbox,
             network=settings.network,
             memory=settings.memory,
+            background=settings.background,
             run_id=number,
             model_aliases=settings.models,
             prices=settings.prices,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from orchestrator.mcp.config import Found, read_servers
 from subagents import Definition, resolve
@@ -16,18 +16,17 @@ def own_servers(definition: Definition, environ: Mapping[str, str]) -> Found:
 
 
 def reach(
-    line: Sequence[Definition],
+    line: Iterable[tuple[Definition, Iterable[str]]],
     shared: Iterable[str],
-    own: Callable[[Definition], Iterable[str]],
 ) -> tuple[str, ...]:
     """The names of the servers' tools that an agent has which begins now.
 
-    ``line``: its definition after those of the agents above it; ``shared``: the tools that servers of
-    the run offer now; ``own``: those of the servers that a definition describes. An agent above may
-    have begun with another list: what it would be granted of today's counts.
+    ``line``: its definition after those of the agents above it, each with the tools of the servers
+    that it describes; ``shared``: those that servers of the run offer now. An agent above may have
+    begun with another list: what it would be granted of today's counts.
     """
     names = tuple(shared)
-    for definition in line:
-        granted = resolve(definition, (*names, *own(definition)))
+    for definition, own in line:
+        granted = resolve(definition, (*names, *own))
         names = tuple(name for name in granted.tools if name not in granted.patterns)
     return names

@@ -10,20 +10,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.errors import ConfigError
-from orchestrator.permissions.rules import OUTSIDE, rule
+from orchestrator.permissions.rules import OUTSIDE, is_about_paths, rule
 
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
-_PATH_NAMES = (
-    "Read",
-    "Edit",
-    "Write",
-    "MultiEdit",
-    "NotebookEdit",
-    "NotebookRead",
-    "Grep",
-    "Glob",
-    "LS",
-)
 
 
 def restrictions_in(text: str) -> dict[str, tuple[str, ...]]:
@@ -56,7 +45,7 @@ def _readable(texts: Iterable[str]) -> Iterator[str]:
     """Each rule, or the stricter one that can be kept: of a pattern that cannot, the whole tool."""
     for text in texts:
         name, _, pattern = text.strip().partition("(")
-        if name in _PATH_NAMES and pattern.strip().startswith(OUTSIDE):
+        if is_about_paths(name) and pattern.strip().startswith(OUTSIDE):
             continue  # no tool reaches what lies there, so there is nothing to deny
         try:
             rule(text)

@@ -194,6 +194,11 @@ def rule(text: str) -> Rule:
         raise ConfigError(f"the rule {text!r} cannot be read: {error}") from None
 
 
+def is_about_paths(name: str) -> bool:
+    """Whether rules of this name, in any spelling, speak of paths."""
+    return _CLAUDE.get(name, name) in _PATH_KINDS
+
+
 def _of_kind(text: str, kind: str, pattern: str | None) -> Rule:
     if kind.startswith("mcp__") or kind == "mcp":
         return _of_server(text, kind, pattern)

@@ -53,9 +53,7 @@ def report(conversation: Conversation, max_tokens: int, stopped: bool) -> str:
     outcomes = outcomes_of(conversation)
     tree = tree_of(conversation)
     if not outcomes and not stopped and tree is not None and not tree.files:
-        empty = (
-            "The workspace is empty: there are no files to survey (hidden and ignored ones apart)."
-        )
+        empty = "The workspace is empty: there are no files to survey (hidden, ignored and denied ones apart)."
         return "\n\n".join([*_opening(stopped), empty])
     room = min(_MOST_REPORT_BYTES, max_tokens * _BYTES_PER_TOKEN)
     whole = merged(outcome.findings for outcome in outcomes if outcome.findings)
@@ -114,4 +112,7 @@ def _gaps(outcomes: Sequence[Outcome], is_tree_whole: bool) -> list[str]:
     gaps += [f"{o.area}: {gap}" for o in outcomes if o.findings for gap in o.findings.gaps]
     if not is_tree_whole:
         gaps.append("the listing of the workspace was read in part: files may be missing")
-    return [*gaps, "hidden files, caches of compiled and fetched code, and what .gitignore names"]
+    return [
+        *gaps,
+        "hidden files, caches of compiled and fetched code, what .gitignore names and what a rule denies",
+    ]

@@ -12,7 +12,8 @@ _TRIAL_SECONDS = 10.0
 _TRIAL = (
     *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
     *("--disable-userns", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"),
-    *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "true"),
+    *("--proc", "/proc", "--dev", "/dev", "--size", "1048576", "--tmpfs", "/tmp"),
+    *("--perms", "0000", "--tmpfs", "/tmp/x", "--remount-ro", "/tmp/x", "true"),
 )
 _OTHERWISE = "or allow commands without a sandbox with --no-sandbox"
 

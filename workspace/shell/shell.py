@@ -34,7 +34,6 @@ class Ran:
     """A command that has ended. `why`: what it was ended for, if it did not end by itself;
     `hints`: one line for each thing that the sandbox refused it."""
 
-    command: str
     output: Output
     code: int
     seconds: float
@@ -93,6 +92,7 @@ class Shell:
         self._bounds = bounds or Bounds()
         self._memory = self._bounds.memory or _half_of_memory()
         self.jobs: dict[int, Job] = {}
+        self._starting = 0
 
     async def run(self, command: str, seconds: float | None) -> Ran:
         """Run `command` to its end, for at most `seconds`. When this is cancelled, or returns,
@@ -103,7 +103,7 @@ class Shell:
         """
         plan, can, sink = await anyio.to_thread.run_sync(self._ready, command)
         try:
-            return await self._run(command, plan, can, sink, seconds)
+            return await self._run(plan, can, sink, seconds)
         except BaseException:
             with anyio.CancelScope(shield=True):  # nobody will ever hear of it
                 await anyio.to_thread.run_sync(self._store.remove, sink.path)
@@ -112,9 +112,14 @@ class Shell:
     async def start(self, command: str, seconds: float | None) -> Job:
         """Run `command` in the background. Raises `ShellRefused` as `run` does, and where too many are there."""
         running = sum(not job.done.is_set() for job in self.jobs.values())
-        if running >= MOST_JOBS:
-            raise ShellRefused(f"{running} commands are in the background already: end one first")
-        plan, can, sink = await anyio.to_thread.run_sync(self._ready, command)
+        if running + self._starting >= MOST_JOBS:
+            raise ShellRefused(f"{MOST_JOBS} commands are in the background already: end one first")
+        # Others may ask while this one is made ready.
+        self._starting += 1
+        try:
+            plan, can, sink = await anyio.to_thread.run_sync(self._ready, command)
+        finally:
+            self._starting -= 1
         job = Job(len(self.jobs) + 1, command, sink.path)
         self.jobs[job.number] = job
         self._group.start_soon(self._see_through, job, plan, can, sink, seconds)
@@ -144,9 +149,7 @@ class Shell:
         """Take the file away: what it holds stands elsewhere."""
         await anyio.to_thread.run_sync(self._store.remove, output.path)
 
-    async def _run(
-        self, command: str, plan: Plan, can: Refusals, sink: Sink, seconds: float | None
-    ) -> Ran:
+    async def _run(self, plan: Plan, can: Refusals, sink: Sink, seconds: float | None) -> Ran:
         try:
             ending = await carry_out(plan, sink, seconds, self._bounds, self._memory)
         except OSError as error:
@@ -157,14 +160,14 @@ class Shell:
         if self._has_sandbox and ending.code == 1 and output.head.startswith(_SETUP_FAILED):
             raise ShellRefused(f"the sandbox cannot be made: {output.head.strip()}")
         found = hints(output.tail, ending.code, can) if self._has_sandbox else []
-        return Ran(command, output, ending.code, ending.seconds, ending.why, tuple(found))
+        return Ran(output, ending.code, ending.seconds, ending.why, tuple(found))
 
     async def _see_through(
         self, job: Job, plan: Plan, can: Refusals, sink: Sink, seconds: float | None
     ) -> None:
         try:
             with job.scope:
-                job.ran = await self._run(job.command, plan, can, sink, seconds)
+                job.ran = await self._run(plan, can, sink, seconds)
         except ShellRefused as error:
             job.failure = str(error)
         finally:

@@ -10,9 +10,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Use:
-    """Of a process and all below it: processes, threads, and bytes that only they hold."""
+    """Of a process and all below it: threads, and bytes that only they hold."""
 
-    processes: int
     threads: int
     memory: int
 
@@ -20,11 +19,10 @@ class Use:
 def use_of(pid: int) -> Use:
     """What `pid` and everything that it started use now. What ends meanwhile is left out."""
     threads = memory = 0
-    family = list(family_of(pid))
-    for member in family:
+    for member in family_of(pid):
         threads += len(_names(f"/proc/{member}/task"))
         memory += _memory(member)
-    return Use(len(family), threads, memory)
+    return Use(threads, memory)
 
 
 def parent_of(pid: int) -> int | None:
