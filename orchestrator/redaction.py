@@ -105,13 +105,19 @@ def _kept(found: re.Match[str]) -> str:
 
 def without_secrets(value: Any, redact: Redact) -> Any:
     """JSON with every text redacted; a text under a name such as ``password`` goes whole."""
+    if value is None or type(value) in _NO_TEXT:
+        return value
     if isinstance(value, str):
         return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(str(key)): _field(str(key), part, redact) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [without_secrets(part, redact) for part in value]
+    if isinstance(value, Mapping):
+        return {redact(str(key)): _field(str(key), part, redact) for key, part in value.items()}
     return value
+
+
+# Most of what is in a line, and looked at first.
+_NO_TEXT = frozenset({int, float, bool})
 
 
 @lru_cache(maxsize=1_024)

@@ -233,25 +233,43 @@ def test_a_large_run_opens_and_only_what_is_in_sight_is_on_the_page(
     assert page.value("document.querySelectorAll('*').length") < 1_500
 
 
+EVERYTHING = "+document.querySelector('.events')?.getAttribute('aria-rowcount') > 19900"
+
+
+def test_a_large_run_opens_within_three_seconds(page: Page, large: Viewer) -> None:
+    """By the clock, from asking for the page until every event is on it: the best of three, since a
+    machine may have other things to do; on a quiet one it takes a third of that."""
+
+    def seconds_to_open() -> float:
+        page.tab.goto("about:blank")
+        began = time.monotonic()
+        page.tab.goto(f"{large.address}#events")
+        page.wait(EVERYTHING)
+        return time.monotonic() - began
+
+    # The run is read once, when the command starts.
+    page.tab.goto(f"{large.address}#events")
+    page.wait(EVERYTHING)
+    assert min(seconds_to_open() for _ in range(3)) < 3.0
+    assert page.errors == []
+
+
 def test_opening_a_large_run_takes_a_bounded_amount_of_processor_time(
     browser: Any, page: Page, large: Viewer, tmp_path: Path
 ) -> None:
     """The server's and the page's together, until every event is there; the bound is about twice what it
-    takes, as machines differ. (Three seconds by the clock: ``benchmarks/viewer.py``.)"""
-    everything = "+document.querySelector('.events')?.getAttribute('aria-rowcount') > 19900"
-    # The run is read once, when the command starts.
-    page.open(large.address)
-    page.go("#events")
-    page.wait(everything)
+    takes, as machines differ."""
+    page.tab.goto(f"{large.address}#events")
+    page.wait(EVERYTHING)
     page.tab.goto("about:blank")
 
     def reopen() -> None:
         page.tab.goto(f"{large.address}#events")
-        page.wait(everything)
+        page.wait(EVERYTHING)
 
     before = processor_seconds(large.process.pid)
     spent = sum(tasks_ms(browser, page, tmp_path, reopen)) / 1_000
-    assert spent + processor_seconds(large.process.pid) - before < 6.0
+    assert spent + processor_seconds(large.process.pid) - before < 3.0
 
 
 def processor_seconds(pid: int) -> float:
@@ -264,9 +282,10 @@ def processor_seconds(pid: int) -> float:
 def test_scrolling_a_large_run_holds_no_task_over_100_ms(
     browser: Any, page: Page, large: Viewer, view: str, tmp_path: Path
 ) -> None:
-    page.open(large.address)
-    page.go("#events")
-    page.wait("+document.querySelector('.events').getAttribute('aria-rowcount') > 19900")
+    """By processor time; and by the clock, the best of three, since a machine may have other things to
+    do."""
+    page.tab.goto(f"{large.address}#events")
+    page.wait(EVERYTHING)
     page.go(view)
 
     def scroll() -> None:
@@ -277,10 +296,14 @@ def test_scrolling_a_large_run_holds_no_task_over_100_ms(
             )
             page.frames(1)
 
-    scrolled = "document.querySelector('main .rows, main .falls').scrollTop"
-    longest = max(tasks_ms(browser, page, tmp_path, scroll))
-    assert page.value(scrolled) > 1_000
-    assert longest < 100
+    def longest(clock: str) -> float:
+        page.value("document.querySelector('main .rows, main .falls').scrollTo(0, 0)")
+        found = max(tasks_ms(browser, page, tmp_path, scroll, clock=clock))
+        assert page.value("document.querySelector('main .rows, main .falls').scrollTop") > 1_000
+        return found
+
+    assert longest("tdur") < 100
+    assert min(longest("dur") for _ in range(3)) < 100
 
 
 # ── hostile ──

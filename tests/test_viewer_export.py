@@ -18,7 +18,7 @@ import pytest
 from orchestrator import Request
 from orchestrator.errors import RequestRejected
 from orchestrator.testing import call, results
-from orchestrator.viewer.export import bundle
+from orchestrator.viewer.pagefiles import bundle
 from tests.test_cli_process import Cli, cli, root
 from tests.viewing import (
     HOSTILE,

@@ -18,8 +18,8 @@ from orchestrator.readings import summarise, unpriced
 from orchestrator.redaction import redactor
 from orchestrator.rundir import RunDir
 from orchestrator.viewer import Story, cleaner, in_full
+from orchestrator.viewer.items import told
 from orchestrator.viewer.shown import visible
-from orchestrator.viewer.story import told
 from tests.test_logs import canaries
 from tests.viewing import Fact, LongRead, crowd, ended, record_run, started, two_children
 

@@ -80,7 +80,8 @@ def _story(place: RunDir, log_content: bool | None, more: str) -> Story:
     from orchestrator.cli.output import root_option
     from orchestrator.config import load_settings
     from orchestrator.prices import pricing
-    from orchestrator.viewer import Story, in_full, length_only
+    from orchestrator.redaction import redactor
+    from orchestrator.viewer import Story, cleaner, in_full, length_only
 
     options = {} if log_content is None else {"log_content": log_content}
     settings = load_settings(place.root, options).settings
@@ -90,6 +91,7 @@ def _story(place: RunDir, log_content: bool | None, more: str) -> Story:
         place.run_id,
         pricing(settings.prices),
         tell=in_full if with_texts else length_only,
+        clean=cleaner(redactor(os.environ)),
         hint="" if with_texts else command,
     )
 
@@ -97,12 +99,10 @@ def _story(place: RunDir, log_content: bool | None, more: str) -> Story:
 def _export(place: RunDir, to: Path, story: Story) -> None:
     from orchestrator.cli.exits import say
     from orchestrator.journal import is_running, read_records
-    from orchestrator.redaction import redactor
     from orchestrator.rundir import write_text_atomic
-    from orchestrator.viewer import accounts, cleaner, detail
+    from orchestrator.viewer import accounts, detail
     from orchestrator.viewer.export import exported
 
-    clean = cleaner(redactor(os.environ))
     story.alive = is_running(place.journal)
     records: list[Record] = []
     try:
@@ -117,12 +117,12 @@ def _export(place: RunDir, to: Path, story: Story) -> None:
     for record in records:
         by_agent.setdefault(record.agent_id, []).append(record)
     details = (
-        clean(detail(by_agent[agent_id], place.run_id, story.tell))
+        story.clean(detail(by_agent[agent_id], place.run_id, story.tell))
         for agent_id in story.tally.agents
     )
-    told = clean(accounts(records, story.price))
+    told = story.clean(accounts(records, story.price))
     try:
-        write_text_atomic(to, "".join(exported(clean(story.whole()), told, details)))
+        write_text_atomic(to, "".join(exported(story.whole(), told, details)))
     except OSError as error:
         raise ConfigError(f"cannot write {to}: {error.strerror}") from None
     if story.hint:
@@ -141,13 +141,11 @@ def _serve(place: RunDir, port: int, story: Story) -> None:
         ) from None
     import anyio
 
-    from orchestrator.redaction import redactor
-    from orchestrator.viewer import cleaner
     from orchestrator.viewer.watch import Watch
 
     watch = Watch(place.journal, story)
     try:
-        anyio.run(serve, watch, place.journal, cleaner(redactor(os.environ)), port, _ready)
+        anyio.run(serve, watch, place.journal, port, _ready)
     except KeyboardInterrupt:
         return  # how a person ends it
 

@@ -82,6 +82,8 @@ class Board:
         if view is None:
             return board
         after = _view_after(view, record)
+        if after is view:
+            return board
         board = board._with(after)
         if isinstance(fact, ev.AgentEnded):
             return board._settled(view)
@@ -111,7 +113,7 @@ class Board:
         return self if parent is None else self._with(replace(parent, children=parent.children + 1))
 
     def _with(self, view: AgentView) -> Board:
-        return replace(self, agents={**self.agents, view.agent_id: view})
+        return Board(self.began, {**self.agents, view.agent_id: view}, self.todos)
 
     def chosen(self, most: int) -> tuple[list[AgentView], int]:
         """At most ``most`` agents in tree order, and how many are left out: those at work come
@@ -146,7 +148,8 @@ class Board:
 
 
 def _view_after(view: AgentView, record: Record) -> AgentView:
-    view = replace(view, turns=max(view.turns, record.turn))
+    if record.turn > view.turns:
+        view = replace(view, turns=record.turn)
     match record.fact:
         case ev.ModelReplied(usage=usage):
             return replace(view, ledger=view.ledger.with_call(usage), retry="")

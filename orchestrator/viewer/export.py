@@ -9,16 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from orchestrator.viewer import pagefiles
+from orchestrator.viewer.pagefiles import bundle
 from orchestrator.viewer.security import POLICY
-
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z]+\.js)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export ", re.MULTILINE)
-_ENTRY = "app.js"
 
 
 def exported(story: Any, told: Any, details: Iterable[Any]) -> Iterator[str]:
@@ -43,29 +39,8 @@ def exported(story: Any, told: Any, details: Iterable[Any]) -> Iterator[str]:
     yield f'<script type="module">{script}</script>\n{body}'
 
 
-def bundle() -> str:
-    """The page's modules as one, each after what it imports."""
-    joined: dict[str, str] = {}
-
-    def add(name: str) -> None:
-        if name in joined:
-            return
-        joined[name] = ""
-        text = _text(name)
-        for wanted in _IMPORT.findall(text):
-            add(wanted)
-        # Joined again at its end: behind what it needs.
-        del joined[name]
-        joined[name] = _EXPORT.sub("", _IMPORT.sub("", text))
-
-    add(_ENTRY)
-    return "\n".join(joined.values())
-
-
 def _text(name: str) -> str:
-    found = pagefiles.file(name)
-    assert found is not None, f"{name} is a file of the page"
-    return found[0].decode()
+    return pagefiles.text(name)
 
 
 def _hash(text: str) -> str:

@@ -22,11 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.errors import ConfigError, JournalError
 from orchestrator.journal import read_records
-from orchestrator.readings import Price
 from orchestrator.viewer import pagefiles
 from orchestrator.viewer.accounting import accounts
 from orchestrator.viewer.security import HEADERS, HOST, cookie_name, refusal
-from orchestrator.viewer.shown import Clean, Tell
+from orchestrator.viewer.story import Story
 from orchestrator.viewer.turns import detail
 from orchestrator.viewer.watch import Watch
 
@@ -72,12 +71,12 @@ def _refused(status: int, words: str) -> Response:
     return PlainTextResponse(f"{words}\n", status)
 
 
-def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str) -> ASGIApp:
+def application(watch: Watch, journal: Path, port: int, token: str) -> ASGIApp:
     """The viewer of one run as an ASGI application; ``watch`` is kept up to date elsewhere."""
 
     async def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
-        found = pagefiles.file(name)
+        found = pagefiles.served(name)
         if found is None:
             return _refused(404, "no such file")
         return Response(found[0], media_type=found[1])
@@ -85,12 +84,12 @@ def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str
     async def stream(request: Request) -> Response:
         known = request.headers.get("last-event-id", "0")
         after = int(known) if known.isdecimal() else 0
-        return StreamingResponse(patches(watch, clean, after), media_type="text/event-stream")
+        return StreamingResponse(patches(watch, after), media_type="text/event-stream")
 
     async def agent(request: Request) -> Response:
         try:
             wanted = request.query_params.get("id", "")
-            return await run_sync(_detail, journal, wanted, watch.story.tell, clean)
+            return await run_sync(_detail, journal, wanted, watch.story)
         except JournalError as error:
             return _refused(500, str(error))
 
@@ -99,8 +98,8 @@ def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str
             seq = watch.story.seq
             if seq not in replayed:
                 replayed.clear()
-                replayed[seq] = await run_sync(_accounts, journal, watch.story.price)
-        return JSONResponse(clean(replayed[seq]))
+                replayed[seq] = await run_sync(_accounts, journal, watch.story)
+        return JSONResponse(replayed[seq])
 
     # One at a time, and kept while nothing new has happened: it takes seconds for a large run.
     replaying, replayed = anyio.Lock(), dict[int, Any]()
@@ -114,19 +113,19 @@ def application(watch: Watch, journal: Path, clean: Clean, port: int, token: str
     return Guard(Starlette(routes=routes), port, token)
 
 
-def _accounts(journal: Path, price: Price) -> Any:
+def _accounts(journal: Path, story: Story) -> Any:
     try:
-        return accounts(list(read_records(journal)), price)
+        return story.clean(accounts(list(read_records(journal)), story.price))
     except JournalError:
         return accounts([])  # the page says what is wrong with the journal
 
 
-def _detail(journal: Path, agent_id: str, tell: Tell, clean: Clean) -> Response:
-    found = detail(read_records(journal, agent=agent_id), journal.parent.name, tell)
-    return JSONResponse(clean(found)) if found["id"] else _refused(404, "no such agent")
+def _detail(journal: Path, agent_id: str, story: Story) -> Response:
+    found = detail(read_records(journal, agent=agent_id), journal.parent.name, story.tell)
+    return JSONResponse(story.clean(found)) if found["id"] else _refused(404, "no such agent")
 
 
-async def patches(watch: Watch, clean: Clean, after: int) -> AsyncIterator[str]:
+async def patches(watch: Watch, after: int) -> AsyncIterator[str]:
     """Server-sent events: what came after record ``after``, then what comes. The event's id is the
     record that it goes up to, so that a connection that broke goes on from there."""
     rows, lists, sent = (after if after else -1), after, 0
@@ -135,7 +134,7 @@ async def patches(watch: Watch, clean: Clean, after: int) -> AsyncIterator[str]:
             sent = watch.version
             patch = watch.story.since(rows, lists)
             rows, lists = patch["last"], patch["seq"]
-            yield f"id: {lists}\ndata: {_json(clean(patch))}\n\n"
+            yield f"id: {lists}\ndata: {_json(patch)}\n\n"
             await anyio.sleep(0 if lists < watch.story.seq else _PAUSE_SECONDS)
             continue
         with anyio.move_on_after(_HEARTBEAT_SECONDS) as waited:
@@ -148,9 +147,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-async def serve(
-    watch: Watch, journal: Path, clean: Clean, port: int, ready: Callable[[str], None]
-) -> None:
+async def serve(watch: Watch, journal: Path, port: int, ready: Callable[[str], None]) -> None:
     """Serve until interrupted. ``ready`` is told the address, token included, once it answers.
 
     Needs asyncio, as uvicorn does. Raises `ConfigError` where the port cannot be had.
@@ -160,7 +157,7 @@ async def serve(
     token = secrets.token_urlsafe(24)
     with _listening(port) as listener:
         number = listener.getsockname()[1]
-        app = application(watch, journal, clean, number, token)
+        app = application(watch, journal, number, token)
         server = _Server(uvicorn.Config(app, **_QUIET))
         server.on_start = lambda: ready(f"http://{HOST}:{number}/?token={token}")
         async with anyio.create_task_group() as group:

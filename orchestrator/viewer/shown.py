@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from orchestrator.redaction import Redact, without_secrets
+from orchestrator.redaction import Redact, redact_shapes, without_secrets
 
 Clean = Callable[[Any], Any]
 Text = str | int
@@ -50,6 +50,11 @@ def cleaner(redact: Redact) -> Clean:
     return lambda value: without_secrets(value, text)
 
 
+def without_shapes(value: Any) -> Any:
+    """`cleaner` where no environment is known: what is secret by its shape is taken out."""
+    return _WITHOUT_SHAPES(value)
+
+
 def visible(text: str) -> str:
     """``text`` with each acting character replaced by a picture or its number: an inspector must see
     that it is there (``␛[31m``, ``[U+202E]``)."""
@@ -61,3 +66,6 @@ def _picture(found: re.Match[str]) -> str:
     if character < " ":
         return chr(_PICTURES + ord(character))
     return _DELETE_PICTURE if character == _DELETE else f"[U+{ord(character):04X}]"
+
+
+_WITHOUT_SHAPES = cleaner(redact_shapes)

@@ -10,25 +10,23 @@ Times are milliseconds since the run's first record.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from orchestrator import events as ev
-from orchestrator.events import Fact, Record
+from orchestrator.events import Record
 from orchestrator.ledger import Usage
 from orchestrator.progress import Board, one_line
 from orchestrator.readings import AgentRow, Price, RunSummary, Tally, unpriced
-from orchestrator.viewer.shown import Tell, Text, length_only
+from orchestrator.viewer.items import Lists
+from orchestrator.viewer.shown import Clean, Tell, Text, length_only, without_shapes
 from todos import parse
 
 # What is sent with an agent's row of a long text; the whole is in its detail.
 HEAD_CHARS = 1_200
-_EVENT_CHARS = 240
 
-Item = list[Any]
 Patch = dict[str, Any]
 
 
@@ -45,13 +43,15 @@ class ToolRow:
 
 @dataclass
 class Story:
-    """The records so far. ``tell``: what is told of texts; ``hint``: how to see them, where that is
+    """The records so far. ``tell``: what is told of texts; ``clean``: what leaves
+    goes through it; ``hint``: how to see them, where that is
     their length alone. ``alive``: whether somebody holds the run (``None``: not looked yet);
     ``problem``: why its journal cannot be read on."""
 
     run_id: str
     price: Price = unpriced
     tell: Tell = length_only
+    clean: Clean = without_shapes
     hint: str = ""
     seq: int = 0
     alive: bool | None = None
@@ -64,20 +64,16 @@ class Story:
     _changed: dict[str, int] = field(default_factory=dict)
     _tools: dict[str, ToolRow] = field(default_factory=dict)
     _tools_changed: int = 0
-    _running: dict[tuple[str, str], int] = field(default_factory=dict)
     _briefs: dict[str, Text] = field(default_factory=dict)
     _todos: dict[str, tuple[int, str]] = field(default_factory=dict)
     _conclusions: dict[str, tuple[int, ev.AgentEnded]] = field(default_factory=dict)
-    # Each item begins with the seq of its record.
-    _models: list[Item] = field(default_factory=list)
-    _calls: list[Item] = field(default_factory=list)
-    _marks: list[Item] = field(default_factory=list)
-    _events: list[Item] = field(default_factory=list)
+    _lists: Lists = field(init=False)
 
     def __post_init__(self) -> None:
         # Asked twice for each call: for the call, and for its agent.
         self.price = lru_cache(maxsize=1)(self.price)
         self.tally = Tally(self.price)
+        self._lists = Lists(self.price, self.tell, self.clean)
 
     def take_all(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -87,22 +83,18 @@ class Story:
         """One more record; they come in the journal's order."""
         if self._began is None:
             self._began = record.ts
-        before = self.tally.agents.get(record.agent_id)
         self.seq = record.seq
         self.tally.take(record)
         self.board = self.board.after(record)
         self._touch(record)
-        self._list(record, before)
-        number, now = self._number(record.agent_id), self._ms(record.ts)
-        fact = record.fact
-        self._events.append([record.seq, number, record.turn, now, fact.event, told(fact)])
+        self._lists.take(record, self._number(record.agent_id), self._ms(record.ts))
 
     # ── handing out ──
 
     def since(self, rows_after: int, lists_after: int, most: int = 2_000) -> Patch:
         """What a page lacks that has the rows up to one record and the lists up to another. The
         lists go on for at most ``most`` records; ``seq`` says how far they are then, ``last`` how far
-        there is to go."""
+        there is to go. All of it is clean."""
         upto = min(self.seq, lists_after + most)
         patch: Patch = {
             "seq": upto,
@@ -126,9 +118,7 @@ class Story:
             patch["order"] = [
                 self._number(row.agent_id) for row in self.tally.summary(self.run_id).agents
             ]
-        for name in ("models", "calls", "marks", "events"):
-            patch[name] = _between(getattr(self, f"_{name}"), lists_after, upto)
-        return patch
+        return {**self.clean(patch), **self._lists.between(lists_after, upto)}
 
     def whole(self) -> Patch:
         """Everything, for a page that is a file."""
@@ -235,32 +225,14 @@ class Story:
                 self._touch_parent(record)
             case ev.TodosWritten():
                 self._todos[record.agent_id] = (record.seq, fact.text)
+            case ev.ToolReturned():
+                self._count(record.seq, fact)
 
     def _touch_parent(self, record: Record) -> None:
         """How many children an agent waits for is part of its own row."""
         view = self.board.agents.get(record.agent_id)
         if view is not None and view.parent_id is not None:
             self._changed[view.parent_id] = record.seq
-
-    def _list(self, record: Record, before: AgentRow | None) -> None:
-        fact, end = record.fact, self._ms(record.ts)
-        head = [record.seq, self._number(record.agent_id), record.turn]
-        match fact:
-            case ev.ModelReplied():
-                replied = [*head, end - fact.latency_ms, end, *_of_reply(fact)]
-                self._models.append([*replied, self._price(record, fact)])
-            case ev.ModelFailed():
-                failed = [*head, end, end, *_of_failure(fact), self._price(record, fact)]
-                self._models.append([*failed, self.tell(fact.message, _EVENT_CHARS)])
-            case ev.ToolStarted():
-                self._running[record.agent_id, fact.tool_use_id] = end
-            case ev.ToolReturned():
-                start = self._running.pop((record.agent_id, fact.tool_use_id), end - fact.ms)
-                self._calls.append([*head, start, end, fact.tool, fact.chars, fact.is_error])
-                self._count(record.seq, fact)
-            case _:
-                if mark := _mark(fact):
-                    self._marks.append([*head, end, *mark])
 
     def _count(self, seq: int, fact: ev.ToolReturned) -> None:
         row = self._tools.setdefault(fact.tool, ToolRow(fact.tool))
@@ -269,9 +241,6 @@ class Story:
         row.chars += fact.chars
         row.ms += fact.ms
         self._tools_changed = seq
-
-    def _price(self, record: Record, fact: ev.ModelReplied | ev.ModelFailed) -> float | None:
-        return None if fact.usage is None else self.price(fact.model, fact.usage, record.ts)
 
     def _number(self, agent_id: str) -> int:
         return self._numbers.setdefault(agent_id, len(self._numbers))
@@ -296,84 +265,3 @@ def _usage(usage: Usage) -> Patch:
         if usage.context_tokens
         else None,
     }
-
-
-def _of_reply(fact: ev.ModelReplied) -> Item:
-    usage = fact.usage or Usage()
-    return [
-        *(fact.purpose, fact.model, usage.input_tokens, usage.cache_read_input_tokens),
-        *(usage.cache_creation_input_tokens, usage.output_tokens, fact.estimate_tokens),
-        fact.stop_reason or "",
-    ]
-
-
-def _of_failure(fact: ev.ModelFailed) -> Item:
-    usage = fact.usage or Usage()
-    return [
-        *(fact.purpose, fact.model, usage.input_tokens, usage.cache_read_input_tokens),
-        *(usage.cache_creation_input_tokens, usage.output_tokens, 0, f"failed: {fact.kind}"),
-    ]
-
-
-def _mark(fact: Fact) -> Item | None:
-    """What the timeline points out: kind, tokens (0: none to speak of), words."""
-    match fact:
-        case ev.Offloaded():
-            kind = "birth" if fact.reason == "birth" else "offload"
-            return [kind, 0, f"{fact.chars:,} characters of {fact.tool} to {fact.path}"]
-        case ev.Compacted():
-            figures = f"{fact.before_tokens:,} → {fact.after_tokens:,} tokens"
-            return ["compaction", fact.after_tokens, f"{fact.messages} messages, {figures}"]
-        case ev.CacheBroken():
-            why = fact.cause if fact.reason is None else f"{fact.cause}: {fact.reason}"
-            figures = f"read {fact.read_tokens:,} of {fact.expected_tokens:,}"
-            return ["cache", fact.read_tokens, f"{figures} ({why})"]
-        case ev.LevelChanged():
-            return ["level", fact.context_tokens, f"{fact.level}, line {fact.limit_tokens:,}"]
-        case ev.WindowCorrected():
-            return ["window", fact.tokens, f"{fact.tokens:,} tokens ({fact.source})"]
-        case ev.BudgetReached():
-            return ["limit", 0, f"{fact.name} {fact.limit:g}"]
-        case _:
-            return None
-
-
-# ── one event in a line ──
-
-_ELSEWHERE = frozenset(
-    {"event", "agent_id", "parent_id", "agent_type", "tool_use_id", "index", "message_id"}
-    | {"request_id", "usage", "model_config"}
-)
-
-
-@lru_cache(maxsize=64)
-def _fields(kind: type[Fact]) -> tuple[str, ...]:
-    return tuple(f for f in kind.model_fields if f not in _ELSEWHERE and f not in kind.content)
-
-
-def told(fact: Fact) -> str:
-    """The event's fields, without texts of people and models, as ``outrider log`` shows them."""
-    said = [
-        f"{name}={_value(value)}"
-        for name in _fields(type(fact))
-        if (value := getattr(fact, name)) is not None and value is not False and value != []
-    ]
-    usage = getattr(fact, "usage", None)
-    if isinstance(usage, Usage):
-        said.append(f"in={usage.context_tokens} out={usage.output_tokens}")
-    return one_line(" ".join(said), _EVENT_CHARS)
-
-
-def _value(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _between(items: list[Item], after: int, upto: int) -> list[Item]:
-    """The items of the records after one and up to another."""
-    first = bisect_right(items, after, key=_seq)
-    return items[first : bisect_right(items, upto, key=_seq)]
-
-
-def _seq(item: Item) -> int:
-    seq: int = item[0]
-    return seq

@@ -6,6 +6,8 @@ import { accounts } from "./source.js";
 import { nameOf, rows, state, statusOf } from "./state.js";
 
 const folded = new Set();
+// Those that have children; known anew at each update, asked for every row in sight.
+let parents = new Set();
 let order = "tree";
 
 export function overviewView() {
@@ -86,6 +88,7 @@ function agentTree() {
 
   function update() {
     most = Math.max(1, ...rows().map((row) => row.total));
+    parents = new Set(rows().map((row) => row.parent));
     made.showSort(order);
     made.set(shown());
   }
@@ -93,7 +96,7 @@ function agentTree() {
   return { node: made.node, update, focus: () => made.node.focus() };
 }
 
-const hasChildren = (n) => rows().some((row) => row.parent === n);
+const hasChildren = (n) => parents.has(n);
 
 function shown() {
   const all = state.order.filter((n) => state.agents[n]);
