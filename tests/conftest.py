@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.warm import waiting
+
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
@@ -21,4 +23,11 @@ def _no_home_of_a_person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _a_process_waits_for_commands() -> Iterator[None]:
+    """See `tests.warm`; it is started by the first command that asks for it."""
+    with waiting():
         yield

@@ -23,6 +23,7 @@ from orchestrator.cli.exits import code_of
 from orchestrator.events import PermissionDecided, Record
 from orchestrator.permissions import AskedFor
 from orchestrator.progress import PlainLines
+from tests.warm import WARM
 
 SECONDS = 90
 # The terminal that is its standard input becomes the one that it is controlled by.
@@ -176,7 +177,7 @@ def test_with_no_ask_nobody_is_asked_on_a_terminal_either(root: Path) -> None:
 def test_p7_without_a_terminal_what_has_to_be_asked_is_denied_at_once(root: Path) -> None:
     """P7: never a hang, also when a question is wanted."""
     done = subprocess.run(
-        [*(sys.executable, "-m", "orchestrator", "run", "survey"), "--model", "rehearsal", "--ask"],
+        [*WARM, "run", "survey", "--model", "rehearsal", "--ask"],
         cwd=root,
         env=environment(root),
         stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 from orchestrator.cli import main
 from orchestrator.cli.exits import explain
 from orchestrator.errors import JournalError
+from tests.warm import WARM
 
 OUTRIDER = (sys.executable, "-m", "orchestrator")
 
@@ -37,10 +38,10 @@ def clean_environment(home: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), **more}
 
 
-def outrider(root: Path, *arguments: str, **more: str) -> Ran:
-    """Run the command as a process, in ``root``."""
+def outrider(root: Path, *arguments: str, command: Sequence[str] = WARM, **more: str) -> Ran:
+    """Run the command as a process, in ``root``: `OUTRIDER` where it matters how it starts up."""
     done = subprocess.run(
-        [*OUTRIDER, *arguments],
+        [*command, *arguments],
         cwd=root,
         env=clean_environment(root.parent, **more),
         capture_output=True,
@@ -112,8 +113,8 @@ def test_help_imports_none_of_the_heavy_libraries(root: Path, arguments: list[st
 
 
 def test_version_and_help_and_no_argument_at_all(root: Path) -> None:
-    assert outrider(root, "--version").out.startswith("outrider 0.")
-    bare, asked = outrider(root), outrider(root, "--help")
+    assert outrider(root, "--version", command=OUTRIDER).out.startswith("outrider 0.")
+    bare, asked = outrider(root, command=OUTRIDER), outrider(root, "--help", command=OUTRIDER)
     assert bare == asked
     assert bare.code == 0
     assert bare.err == ""
@@ -183,7 +184,8 @@ def test_debug_shows_the_traceback(
 
 def test_a_reader_that_goes_away_is_no_error_to_read(root: Path) -> None:
     """H3: `outrider log | head` prints no traceback."""
-    assert outrider(root, "run", "look", "--model", "rehearsal", "--quiet").code == 0
+    whole = outrider(root, "run", "look", "--model", "rehearsal", "--quiet", command=OUTRIDER)
+    assert whole.code == 0
     for json in ([], ["--json"]):
         with subprocess.Popen(
             [*OUTRIDER, "log", "latest", *json],

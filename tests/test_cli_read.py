@@ -26,7 +26,8 @@ from orchestrator.model import Reply
 from orchestrator.readings import RunSummary, summarise
 from orchestrator.rundir import RunDir
 from orchestrator.testing import ScriptedModel, call, results
-from tests.test_cli_process import OUTRIDER, Cli, clean_environment, cli, root
+from tests.test_cli_process import Cli, clean_environment, cli, root
+from tests.warm import WARM
 
 __all__ = ["cli", "root"]
 
@@ -264,7 +265,7 @@ def test_following_shows_lines_as_they_come_and_ends_with_the_run(root: Path) ->
         return "done"
 
     async def follow(run_dir: RunDir) -> None:
-        command = [*OUTRIDER, "log", run_dir.run_id, "--follow", "--json"]
+        command = [*WARM, "log", run_dir.run_id, "--follow", "--json"]
         environment = clean_environment(root.parent)
         async with await anyio.open_process(command, cwd=root, env=environment) as process:
             assert process.stdout is not None
@@ -358,7 +359,7 @@ def test_log_in_a_pipe_that_closes_early(root: Path) -> None:
     """H3: `outrider log | head -1`."""
     record(root)
     done = subprocess.run(
-        f"{' '.join(OUTRIDER)} log first --json | head -1",
+        f"{' '.join(WARM)} log first --json | head -1",
         shell=True,
         cwd=root,
         env=clean_environment(root.parent),

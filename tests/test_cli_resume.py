@@ -17,8 +17,9 @@ from orchestrator.rundir import list_runs
 from orchestrator.testing.standin import Settings, call, say, serve
 from orchestrator.testing.standin.answers import Answer
 from orchestrator.testing.standin.ledger import FIGURES
-from tests.test_cli_process import OUTRIDER, Cli, clean_environment, cli, root
+from tests.test_cli_process import Cli, clean_environment, cli, root
 from tests.test_cli_run import begin, results
+from tests.warm import WARM
 
 __all__ = ["cli", "root"]
 
@@ -99,7 +100,7 @@ async def test_whatever_stops_a_run_it_goes_on_and_pays_for_nothing_twice(
         process.send_signal(number)
         await asyncio.wait_for(process.communicate(), 60)
         more = await asyncio.create_subprocess_exec(
-            *(*OUTRIDER, "resume", "r", "--quiet"),
+            *(*WARM, "resume", "r", "--quiet"),
             cwd=root,
             env=clean_environment(root.parent, ANTHROPIC_API_KEY="test"),
             stdout=asyncio.subprocess.PIPE,

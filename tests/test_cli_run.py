@@ -21,6 +21,7 @@ from orchestrator.rundir import list_runs
 from orchestrator.testing.standin import Fault, Server, Settings, call, say, serve
 from orchestrator.testing.standin.answers import Answer, Brain
 from tests.test_cli_process import OUTRIDER, Cli, Ran, clean_environment, cli, outrider, root
+from tests.warm import WARM
 
 __all__ = ["cli", "root"]
 REHEARSE = ("run", "Survey this", "--model", "rehearsal")
@@ -28,12 +29,12 @@ MODEL = ("--model", "claude-sonnet-5")
 
 
 async def begin(
-    server: Server, root: Path, *arguments: str, **more: str
+    server: Server, root: Path, *arguments: str, command: Sequence[str] = OUTRIDER, **more: str
 ) -> asyncio.subprocess.Process:
     environment = clean_environment(root.parent, ANTHROPIC_API_KEY="test", **more)
     given = ("--base-url", server.base_url, *MODEL, *arguments)
     return await asyncio.create_subprocess_exec(
-        *(*OUTRIDER, "run", "do it", *given),
+        *(*command, "run", "do it", *given),
         cwd=root,
         env=environment,
         stdout=subprocess.PIPE,
@@ -46,7 +47,7 @@ async def served(
 ) -> Ran:
     """Run `outrider run` as a process against a stand-in with this brain."""
     async with serve(brain, faults=faults, settings=settings) as server:
-        process = await begin(server, root, *arguments)
+        process = await begin(server, root, *arguments, command=WARM)
         out, err = await process.communicate()
         return Ran(process.returncode or 0, out.decode(), err.decode())
 
@@ -103,7 +104,7 @@ def test_stream_json_is_the_log_and_then_the_report(cli: Cli, root: Path) -> Non
 
 def test_the_task_comes_from_standard_input(root: Path) -> None:
     done = subprocess.run(
-        [*OUTRIDER, "run", "-", "--model", "rehearsal", "--quiet", "--output-format", "json"],
+        [*WARM, "run", "-", "--model", "rehearsal", "--quiet", "--output-format", "json"],
         input="Count the färbige files".encode(),
         cwd=root,
         env=clean_environment(root.parent),
@@ -116,7 +117,7 @@ def test_the_task_comes_from_standard_input(root: Path) -> None:
 def test_a_reader_that_goes_away_stops_the_run_without_a_traceback(root: Path) -> None:
     """H3: nobody wants the rest, and what was done is kept."""
     with subprocess.Popen(
-        [*OUTRIDER, *REHEARSE, "--output-format", "stream-json"],
+        [*WARM, *REHEARSE, "--output-format", "stream-json"],
         cwd=root,
         env=clean_environment(root.parent),
         stdout=subprocess.PIPE,
@@ -136,7 +137,7 @@ def test_on_a_terminal_the_tree_is_drawn_on_stderr_and_stdout_stays_pure(root: P
     """H1."""
     ours, theirs = os.openpty()
     with subprocess.Popen(
-        [*OUTRIDER, *REHEARSE],
+        [*WARM, *REHEARSE],
         cwd=root,
         env=clean_environment(root.parent, TERM="xterm", COLUMNS="80", LINES="24"),
         stdout=subprocess.PIPE,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -32,6 +31,7 @@ from orchestrator.testing.standin.brains import (
 )
 from orchestrator.testing.standin.ledger import FIGURES
 from orchestrator.testing.standin.material import lookup
+from tests.warm import WARM
 
 pytestmark = pytest.mark.asyncio
 
@@ -45,7 +45,7 @@ async def outrider(root: Path, *arguments: str) -> subprocess.CompletedProcess[s
     """The command line, as a process of its own, in ``root``."""
 
     def start() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "orchestrator", *arguments]
+        command = [*WARM, *arguments]
         return subprocess.run(
             command, cwd=root, capture_output=True, text=True, timeout=240, check=False
         )

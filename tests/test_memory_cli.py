@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.memory_shown import OLD_DAYS, reviewed
-from tests.test_cli_process import OUTRIDER, Cli, clean_environment, cli, root
+from tests.test_cli_process import Cli, clean_environment, cli, root
+from tests.warm import WARM
 from workspace import Memory
 
 __all__ = ["cli", "root"]
@@ -152,7 +153,7 @@ def test_on_a_terminal_each_entry_is_kept_or_deleted_as_asked(
     file.write_text("# Ours\n" + file.read_text())
     ours, theirs = os.openpty()
     with subprocess.Popen(
-        [*OUTRIDER, "memory", "review"],
+        [*WARM, "memory", "review"],
         cwd=root,
         env=clean_environment(root.parent, TERM="xterm"),
         stdin=theirs,

@@ -16,7 +16,8 @@ from orchestrator.errors import RunInUse
 from orchestrator.journal import open_journal
 from orchestrator.pruning import age_of, delete, delete_leftovers, size_of
 from orchestrator.rundir import RunDir, list_runs
-from tests.test_cli_process import OUTRIDER, Cli, clean_environment, cli, root
+from tests.test_cli_process import Cli, clean_environment, cli, root
+from tests.warm import WARM
 
 __all__ = ["cli", "root"]
 DAY = 86_400
@@ -87,7 +88,7 @@ def test_on_a_terminal_it_asks(root: Path, three: list[RunDir], answer: str, sta
     ours, theirs = pty.openpty()
     os.write(ours, answer.encode())
     subprocess.run(
-        [*OUTRIDER, "runs", "prune"],
+        [*WARM, "runs", "prune"],
         cwd=root,
         env=clean_environment(root.parent, TERM="dumb"),
         stdin=theirs,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from orchestrator.rundir import RunDir, read_archive
 from orchestrator.state import State, replay
 from orchestrator.testing import ScriptedModel, call, results, said
 from tests.histories import orphans
+from tests.warm import WARM
 
 pytestmark = pytest.mark.anyio
 
@@ -420,7 +420,7 @@ async def test_e4_e5_the_command_line_refuses_a_larger_window_with_the_tables_ca
 ) -> None:
     """E4, E5: nobody need be there to know it."""
     cap = window_for("claude-haiku-4-5").input_cap
-    command = [sys.executable, "-m", "orchestrator", "run", "hi", "--quiet"]
+    command = [*WARM, "run", "hi", "--quiet"]
     command += ["--model", "claude-haiku-4-5", "--base-url", "http://127.0.0.1:9"]
     command += ["--window", str(cap + 1)]
     done = subprocess.run(  # noqa: ASYNC221
