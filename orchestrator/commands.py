@@ -8,6 +8,7 @@ from orchestrator.agent import Agent
 from orchestrator.context import offload
 from orchestrator.events import Offloaded
 from orchestrator.execution import current_call
+from orchestrator.permitting import denied_by
 from workspace import Job, JobWords, Ran, Shell, ShellRefused, job_words, seconds_for
 
 NAME = "bash"
@@ -84,6 +85,9 @@ class Commands:
         """The result as the model gets it: the output, or where it is, and how the command ended.
         ``keep``: the file of an output that is told whole stays, since the model knows of it."""
         ending = f"[{' · '.join(_facts(ran))}]"
+        if ran.taken:
+            rules = (f"protected {'/'.join(found.parts)}" for found in ran.taken)
+            await self._agent.record(*(denied_by(rule, NAME) for rule in rules))
         output, reader = ran.output, self._agent.state.spec.reader
         limit = self._agent.state.settings.offload_at
         if reader is None or limit is None or output.chars + len(ending) < limit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +30,7 @@ from orchestrator.model import ModelFacts
 from orchestrator.modelfacts import KnownModels
 from orchestrator.options import Options
 from orchestrator.past import Past
-from orchestrator.permissions import OPTIONAL, Permissions
+from orchestrator.permissions import BY_NAME, OPTIONAL, Permissions
 from orchestrator.remotes import Remotes
 from orchestrator.revival import Revival, conclusion_of
 from orchestrator.rundir import MAIN, RunDir
@@ -78,7 +79,7 @@ class Team:
             max_tokens=options.limits.max_tokens, max_cost=options.limits.max_cost
         )
         self._permissions = _with_own(options).within(
-            *Root(options.root).spellings, files=_files_of(options)
+            *Root(options.root).spellings, files=_governing(options)
         )
         # Tokens a byte, by model: what one agent's reports have taught serves the next.
         # Tokens a byte, by model and by family.
@@ -305,10 +306,16 @@ def _with_own(options: Options) -> Permissions:
     return replace(rules, allow=(*rules.allow, *own))
 
 
-def _files_of(options: Options) -> list[str]:
-    """The files of the definitions: what a run was started with is not for its tools to change."""
+def _governing(options: Options) -> list[str]:
+    """What a run was started with is not for its tools to change: the files of the definitions, folders
+    and files that were named for more of them and for servers, and where links lead to such."""
     sources = (d.source for d in options.definitions.definitions.values())
-    return [str(Path(s).absolute()) for s in sources if not s.startswith("built-in:")]
+    named = (*options.kept.get("agents", ()), options.kept.get("mcp_config"))
+    files = [Path(s) for s in sources if not s.startswith("built-in:")]
+    files += [Path(s) for s in named if s]
+    linked = (options.root.joinpath(*parts) for parts in BY_NAME)
+    files += [path for path in linked if os.path.realpath(path) != str(path.absolute())]
+    return sorted({p for path in files for p in (str(path.absolute()), os.path.realpath(path))})
 
 
 def _seconds_left(limits: Limits, past: Past | None) -> float | None:

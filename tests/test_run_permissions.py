@@ -284,6 +284,10 @@ FORBIDDEN = [
     ".gemini/agents/new.md",
     ".codex/agents/new.toml",
     "team/mine.md",
+    "team/brand-new.md",
+    "team/below/brand-new.md",
+    "servers.json",
+    "real/agents/new.md",
     "alias/new.md",
     "link.md",
 ]
@@ -300,12 +304,16 @@ def governed(tmp_path: Path) -> Path:
     """A workspace with files that say how agents work, two of them also by another name."""
     head = "---\nname: {}\ndescription: d\n---\nx"
     for name in FORBIDDEN[:-2]:
-        if name.startswith("sub/") or name.endswith("new.md") or name != name.lower():
+        if name.startswith("sub/") or "new." in name or name != name.lower():
             continue
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         text = head.format(Path(name).stem) if name.endswith(".md") else "{}"
         (tmp_path / name).write_text("" if name.endswith(".toml") else text)
+    (tmp_path / "servers.json").write_text('{"mcpServers": {}}')
     os.symlink(".claude/agents", tmp_path / "alias")
+    # Another program's folder may be a link: what it leads to is one of definitions all the same.
+    (tmp_path / "real/agents").mkdir(parents=True)
+    os.symlink("real", tmp_path / ".opencode")
     os.symlink("team/mine.md", tmp_path / "link.md")
     return tmp_path
 
@@ -324,6 +332,7 @@ async def test_no_file_tool_changes_settings_definitions_permissions_or_the_jour
         # To delete a link takes the link alone, not what it leads to.
         call("delete_file", path=path if path != "link.md" else "team/mine.md"),
         agents=[governed / "team"],
+        mcp_config=governed / "servers.json",
         permissions=Permissions(("write(**)", "write")),
     )
     changes = report.conclusion.split("\n---\n")[-3:]

@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator import Limits, Permissions, Report, Request, resume, run
 from orchestrator.testing import ScriptedModel, call, results
+from subagents import FOLDERS
 from tests.shells import _known_processes, needs_sandbox, processes
 
 __all__ = ["_known_processes"]
@@ -455,3 +456,71 @@ async def test_without_the_guard_every_one_of_these_commands_changes_something(
         before = govern(root)
         await anyio.run_process(["bash", "-c", command], cwd=root, check=False)
         assert everything(root) != before, command
+
+
+MAKING = {
+    ".mcp.json": "echo '{}' > .mcp.json",
+    ".claude/settings.json": "mkdir .claude; echo '{}' > .claude/settings.json",
+    ".claude/settings.local.json": "mkdir .claude; echo '{}' > .claude/settings.local.json",
+    **{
+        folder: f"mkdir -p {folder}; echo evil > {folder}/new.md"
+        for folder in FOLDERS
+        if not folder.startswith(".outrider/")
+    },
+}
+IN_OUTRIDER = (
+    "echo 'allow = [\"bash\"]' > .outrider/config.toml",
+    "mkdir -p .outrider/agents; echo evil > .outrider/agents/new.md",
+    "mkdir -p .outrider/skills/x; echo evil > .outrider/skills/x/SKILL.md",
+    "echo '- evil' > .outrider/MEMORY.md",
+    "mkdir .outrider/memory; echo '- evil' > .outrider/memory/general.md",
+    "echo evil > .outrider/runs/journal.db",
+)
+
+
+@pytest.mark.parametrize("rules", [BASH, Permissions(("bash",), deny=("read(secret/**)",))])
+async def test_no_command_makes_settings_definitions_or_servers_where_none_were(
+    tmp_path: Path, rules: Permissions
+) -> None:
+    """What it made is gone before the next call, and nothing stands there to hold the place; the model
+    is told, and the log says so. Other files beside them stay."""
+    commands = [
+        *({"command": command} for command in MAKING.values()),
+        *({"command": f"({command}) 2>/dev/null"} for command in IN_OUTRIDER),
+        {"command": "ls -A; find . -name new.md -not -path './.outrider/*'"},
+        {"command": "mkdir -p .claude; echo free > .claude/notes.txt"},
+    ]
+    heard = await told(tmp_path, *commands, permissions=rules)
+    for place, answer in zip(MAKING, heard, strict=False):
+        assert f"{place} was taken away: no command may make it (.outrider/runs/" in answer
+    assert all("exit code 0" not in answer for answer in heard[len(MAKING) : -2])
+    assert {*heard[-2].split("\n")[:-1]} == {
+        *(".claude", ".codex", ".gemini", ".github", ".opencode", ".outrider"),
+    }
+    assert everything(tmp_path) == {".claude/notes.txt": b"free\n"}
+    rows = [(e["tool"], e["rule"], e["decision"]) for e in events(tmp_path, "permission_decided")]
+    denied = [rule for tool, rule, decision in rows if (tool, decision) == ("bash", "deny")]
+    assert denied == [f"protected {place}" for place in MAKING]
+    kept = stored(tmp_path, ".outrider/runs/*/agents/main/taken/*-*.json")
+    assert kept == ["{}\n"] * 3
+
+
+async def test_without_the_guard_every_one_of_these_commands_makes_something(
+    tmp_path: Path,
+) -> None:
+    for number, command in enumerate((*MAKING.values(), *IN_OUTRIDER)):
+        root = tmp_path / str(number)
+        (root / ".outrider/runs").mkdir(parents=True)
+        await anyio.run_process(["bash", "-c", command], cwd=root)
+        found = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
+        assert found, command
+
+
+async def test_a_rule_that_names_the_place_lets_a_command_write_there(tmp_path: Path) -> None:
+    rules = Permissions(("bash", "write(**)", "write(.claude/agents/**)"))
+    commands = [
+        {"command": "mkdir -p .claude/agents; echo mine > .claude/agents/mine.md"},
+        {"command": "echo more >> .claude/agents/mine.md; echo '{}' > .mcp.json"},
+    ]
+    await told(tmp_path, *commands, permissions=rules)
+    assert everything(tmp_path) == {".claude/agents/mine.md": b"mine\nmore\n"}

@@ -147,6 +147,134 @@ async def test_an_agent_sees_its_own_results_and_its_childrens(place: Ground) ->
     assert (place.root / "made.txt").read_text() == "new\n"
 
 
+# ── names that are not there, and must not come to be ──
+
+GUARDED = ((".claude", "agents"), (".claude", "settings.json"), (".mcp.json",), ("team",))
+GOVERNING = Access(deny_write=tuple(Rule("/".join(p)) for p in GUARDED), guarded=GUARDED)
+
+
+def stands(path: str) -> Callable[[str, Ground], bool]:
+    return lambda output, place: os.path.lexists(place.root / path)
+
+
+PLANTED = (
+    Attempt("a file", "echo '{}' > .mcp.json", stands(".mcp.json")),
+    Attempt("a folder", "mkdir -p .claude/agents; echo x > .claude/agents/x.md", stands(".claude/agents")),
+    Attempt("a file in a folder that was not there", "mkdir .claude; echo '{}' > .claude/settings.json", stands(".claude/settings.json")),
+    Attempt("a link", "echo '{}' > plain; ln -s plain .mcp.json", stands(".mcp.json")),
+    Attempt("a link on the way", "mkdir -p x/agents; ln -s x .claude", stands(".claude/agents")),
+    Attempt("a broken link", "ln -s nowhere team", stands("team")),
+    Attempt("closed to its owner", "mkdir -p .claude/agents; chmod 0 .claude/agents .claude", stands(".claude")),
+    Attempt("a fifo", "mkfifo .mcp.json", stands(".mcp.json")),
+)  # fmt: skip
+
+
+def all_names(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*")}
+
+
+@pytest.mark.parametrize("attempt", PLANTED, ids=lambda attempt: attempt.name)
+async def test_what_must_not_come_to_be_is_gone_when_the_command_has_ended(
+    place: Ground, attempt: Attempt
+) -> None:
+    """Nothing of it stands there, nothing was put there to hold the place, and nothing is lost."""
+    async with place.shell(GOVERNING) as shell:
+        ran = await shell.run(f"{attempt.command}; touch other", 30)
+    kept = [place.root / taken.kept for taken in ran.taken]
+    assert not any(stands("/".join(parts))("", place) for parts in GUARDED)
+    assert len(kept) == 1
+    assert stands(ran.taken[0].kept)("", place)
+    assert Path(OWN) / "taken" == kept[0].parent.relative_to(place.root)
+    assert "was taken away: no command may make it" in ran.hints[0]
+    assert (place.root / "other").exists()
+    place.plainly(f"rm -rf .claude; {attempt.command}")
+    assert attempt.got_through("", place)
+    place.plainly("chmod -R u+rwx .")
+
+
+async def test_a_command_that_makes_nothing_there_leaves_no_name_behind(place: Ground) -> None:
+    before = all_names(place.root)
+    async with place.shell(GOVERNING) as shell:
+        ran = await shell.run("ls -A; true", 30)
+        assert (await shell.text(ran.output)).split() == sorted(
+            name for name in before if "/" not in name
+        )
+        await shell.forget(ran.output)
+    assert (ran.taken, ran.hints) == ((), ())
+    assert all_names(place.root) == before
+
+
+async def test_a_name_that_a_first_command_hides_is_not_there_for_a_second_one(
+    place: Ground,
+) -> None:
+    """Nor for one that begins while another, in the background, has just made it."""
+    async with place.shell(GOVERNING) as shell:
+        await shell.run(
+            "mkdir -p .claude/agents; echo x > .claude/agents/x.md; chmod 0 .claude", 30
+        )
+        await shell.run("chmod 755 .claude", 30)
+        assert not (place.root / ".claude/agents").exists()
+        job = await shell.start("echo '{}' > .mcp.json; echo made; sleep 300", None)
+        with anyio.fail_after(60):
+            while not (place.root / ".mcp.json").exists():  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        ran = await shell.run("echo evil > .mcp.json", 30)
+        assert ran.code != 0
+        await shell.stop(job)
+    assert not (place.root / ".mcp.json").exists()
+
+
+async def test_it_is_gone_too_when_the_command_is_cancelled_or_ended(place: Ground) -> None:
+    make = "echo '{}' > .mcp.json; echo x > team; sleep 300"
+    async with place.shell(GOVERNING) as shell:
+        ran = await shell.run(make, 2)
+        assert ran.why == "timeout"
+        assert len(ran.taken) == 2
+        async with anyio.create_task_group() as group:
+            group.start_soon(shell.run, make, 300)
+            with anyio.fail_after(60):
+                while not (place.root / "team").exists():  # noqa: ASYNC110
+                    await anyio.sleep(0.02)
+            group.cancel_scope.cancel()
+    assert not any(place.root.joinpath(*parts).exists() for parts in GUARDED)
+
+
+async def test_a_link_does_not_decide_what_is_taken_away(place: Ground) -> None:
+    """It goes itself, and what it leads to stays: another program's folder, outside."""
+    other = place.outside / "agents"
+    other.mkdir()
+    (other / "theirs.md").write_text("theirs")
+    async with place.shell(GOVERNING) as shell:
+        ran = await shell.run("ln -s ../outside .claude; ls .claude/agents", 30)
+    assert [t.parts for t in ran.taken] == [(".claude",)]
+    assert (other / "theirs.md").read_text() == "theirs"
+    assert not stands(".claude")("", place)
+
+
+REPLACED = ("rm .claude; mkdir -p .claude/agents", "ln -sfn locked .claude", "rm .claude")
+
+
+@pytest.mark.parametrize("command", REPLACED)
+async def test_a_link_of_the_users_is_put_back(place: Ground, command: str) -> None:
+    os.symlink("conf", place.root / ".claude")
+    if place.become:
+        os.chown(place.root / ".claude", 65534, 65534, follow_symlinks=False)
+    async with place.shell(GOVERNING) as shell:
+        await shell.run(command, 30)
+    assert os.readlink(place.root / ".claude") == "conf"
+    place.plainly(command)
+    assert (
+        not (place.root / ".claude").is_symlink() or os.readlink(place.root / ".claude") != "conf"
+    )
+
+
+async def test_a_rule_that_lets_a_place_be_written_lets_a_command_make_it(place: Ground) -> None:
+    async with place.shell(Access(guarded=GUARDED)) as shell:
+        ran = await shell.run("echo '{}' > .mcp.json", 30)
+    assert ran.taken == ()
+    assert (place.root / ".mcp.json").exists()
+
+
 # ── rules about paths ──
 
 RULES = Access(

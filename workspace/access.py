@@ -136,6 +136,14 @@ class Access:
         if is_private(parts):
             raise Refused(joined(parts), f"nothing under {PRIVATE}/ can be written by a tool")
 
+    def keeps(self, parts: Parts) -> bool:
+        """Whether the path may not be written."""
+        try:
+            self.check_write(parts)
+        except Refused:
+            return True
+        return False
+
     def hides(self, parts: Parts, *, folder: bool = False) -> bool:
         """Whether listings and searches leave the path out."""
         try:

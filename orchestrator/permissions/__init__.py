@@ -8,9 +8,11 @@ from orchestrator.permissions.asking import Answer, Ask, AskedFor, Asking, refus
 from orchestrator.permissions.deciding import OPTIONAL, Permissions, can_bind
 from orchestrator.permissions.decision import Decision, Verdict
 from orchestrator.permissions.elsewhere import CLAUDE_FILES, restrictions_in
+from orchestrator.permissions.protected import BY_NAME
 from orchestrator.permissions.rules import HostPattern, Rule, rule
 
 __all__ = [
+    "BY_NAME",
     "CLAUDE_FILES",
     "OPTIONAL",
     "Answer",

@@ -56,7 +56,10 @@ def _covering(parts: Parts, more: tuple[Parts, ...]) -> str | None:
     folded = tuple(name.casefold() for name in parts)
     if not _NAMES.isdisjoint(folded):
         return next((rule.pattern for rule in _RULES if rule.matches(parts)), None)
-    return path_pattern(parts) if folded in _folded(more) else None
+    if not more:
+        return None
+    depths = range(1, len(parts) + 1)
+    return next((path_pattern(parts[:d]) for d in depths if folded[:d] in _folded(more)), None)
 
 
 @lru_cache(maxsize=64)

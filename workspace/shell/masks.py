@@ -26,7 +26,7 @@ class _Walk:
         return "/".join((self.root, *parts))
 
     def is_unwritable(self, parts: Parts) -> bool:
-        return not _allows(self.access.check_write, parts)
+        return self.access.keeps(parts)
 
     def is_closed(self, parts: Parts) -> bool:
         """Whether nothing new may come to be in the folder."""

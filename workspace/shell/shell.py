@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from workspace.access import Access
 from workspace.errors import ShellRefused
 from workspace.shell import surroundings
+from workspace.shell.blanks import Blank, Taken, blanks, emptied
 from workspace.shell.bounds import MOST_COMMAND_BYTES, Bounds
 from workspace.shell.environment import scrubbed
 from workspace.shell.hints import Refusals, hints
@@ -32,13 +33,25 @@ _SETUP_FAILED = "bwrap: "
 @dataclass(frozen=True)
 class Ran:
     """A command that has ended. `why`: what it was ended for, if it did not end by itself;
-    `hints`: one line for each thing that the sandbox refused it."""
+    `hints`: one line for each thing that the sandbox refused it; `taken`: what it made where none may
+    make anything, and does not stand there any more."""
 
     output: Output
     code: int
     seconds: float
     why: Why | None = None
     hints: tuple[str, ...] = ()
+    taken: tuple[Taken, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What to start, what can be refused it, where its output goes, and what must stay empty."""
+
+    plan: Plan
+    can: Refusals
+    sink: Sink
+    blanks: Sequence[Blank]
 
 
 @dataclass
@@ -101,12 +114,12 @@ class Shell:
         Raises `ShellRefused` where it cannot be run, and another `WorkspaceError` where what it
         prints cannot be stored.
         """
-        plan, can, sink = await anyio.to_thread.run_sync(self._ready, command)
+        ready = await anyio.to_thread.run_sync(self._ready, command)
         try:
-            return await self._run(plan, can, sink, seconds)
+            return await self._run(ready, seconds)
         except BaseException:
             with anyio.CancelScope(shield=True):  # nobody will ever hear of it
-                await anyio.to_thread.run_sync(self._store.remove, sink.path)
+                await anyio.to_thread.run_sync(self._store.remove, ready.sink.path)
             raise
 
     async def start(self, command: str, seconds: float | None) -> Job:
@@ -117,12 +130,12 @@ class Shell:
         # Others may ask while this one is made ready.
         self._starting += 1
         try:
-            plan, can, sink = await anyio.to_thread.run_sync(self._ready, command)
+            ready = await anyio.to_thread.run_sync(self._ready, command)
         finally:
             self._starting -= 1
-        job = Job(len(self.jobs) + 1, command, sink.path)
+        job = Job(len(self.jobs) + 1, command, ready.sink.path)
         self.jobs[job.number] = job
-        self._group.start_soon(self._see_through, job, plan, can, sink, seconds)
+        self._group.start_soon(self._see_through, job, ready, seconds)
         return job
 
     async def stop(self, job: Job) -> None:
@@ -149,32 +162,36 @@ class Shell:
         """Take the file away: what it holds stands elsewhere."""
         await anyio.to_thread.run_sync(self._store.remove, output.path)
 
-    async def _run(self, plan: Plan, can: Refusals, sink: Sink, seconds: float | None) -> Ran:
+    async def _run(self, ready: _Ready, seconds: float | None) -> Ran:
+        sink, taken = ready.sink, list[Taken]()
         try:
-            ending = await carry_out(plan, sink, seconds, self._bounds, self._memory)
+            ending = await carry_out(ready.plan, sink, seconds, self._bounds, self._memory)
         except OSError as error:
             raise ShellRefused(f"the command cannot be started: {error.strerror}") from None
         finally:
             with anyio.CancelScope(shield=True):
                 output = await anyio.to_thread.run_sync(sink.close)
+                taken = await anyio.to_thread.run_sync(self._emptied, ready.blanks)
         if self._has_sandbox and ending.code == 1 and output.head.startswith(_SETUP_FAILED):
             raise ShellRefused(f"the sandbox cannot be made: {output.head.strip()}")
-        found = hints(output.tail, ending.code, can) if self._has_sandbox else []
-        return Ran(output, ending.code, ending.seconds, ending.why, tuple(found))
+        found = hints(output.tail, ending.code, ready.can) if self._has_sandbox else []
+        found += map(str, taken)
+        return Ran(output, ending.code, ending.seconds, ending.why, tuple(found), tuple(taken))
 
-    async def _see_through(
-        self, job: Job, plan: Plan, can: Refusals, sink: Sink, seconds: float | None
-    ) -> None:
+    def _emptied(self, places: Sequence[Blank]) -> list[Taken]:
+        return emptied(str(self._root), places, f"{os.path.dirname(self._store.folder)}/taken")
+
+    async def _see_through(self, job: Job, ready: _Ready, seconds: float | None) -> None:
         try:
             with job.scope:
-                job.ran = await self._run(plan, can, sink, seconds)
+                job.ran = await self._run(ready, seconds)
         except ShellRefused as error:
             job.failure = str(error)
         finally:
             job.done.set()
 
-    def _ready(self, command: str) -> tuple[Plan, Refusals, Sink]:
-        """What to start and where its output goes. Only a descriptor is open then, in the sink."""
+    def _ready(self, command: str) -> _Ready:
+        """Only a descriptor is open then, in the sink."""
         _check(command)
         if self._has_sandbox:
             check_sandbox()
@@ -182,12 +199,16 @@ class Shell:
         path, descriptor = self._store.begin("bash")
         sink = Sink(path, descriptor, self._bounds.output)
         try:
-            plan, can = self._planned(command)
+            return _Ready(*self._planned(command), sink, self._blanks())
         except BaseException:
             sink.close()
             self._store.remove(path)
             raise
-        return plan, can, sink
+
+    def _blanks(self) -> list[Blank]:
+        if not self._has_sandbox:
+            return []
+        return blanks(str(self._root), filter(self._access.keeps, self._access.guarded))
 
     def _planned(self, command: str) -> tuple[Plan, Refusals]:
         """Decided anew for every command: files and children come and go."""
