@@ -18,6 +18,7 @@ from orchestrator.context.policy import Context
 from orchestrator.errors import ConfigError
 from orchestrator.events import AgentSpawned
 from orchestrator.goingon import check_goes_on
+from orchestrator.ids import named
 from orchestrator.journal import open_journal, read_records
 from orchestrator.kept import Kept
 from orchestrator.model import Model
@@ -256,14 +257,14 @@ async def _prepared(
 
 def agent_of(past: Past, text: str) -> str:
     """The agent that ``text`` names: its id, or the only one that begins so."""
-    if past.has_begun(text):
-        return text
-    found = [a for a in past.facts if a.startswith(text) and past.has_begun(a)] if text else []
+    begun = [agent for agent in past.facts if past.has_begun(agent)]
+    found = named(text, begun)
     if len(found) == 1:
         return found[0]
-    names = ", ".join(a for a in past.facts if past.has_begun(a))
+    if found:
+        raise ConfigError(f"{text!r} fits {len(found)} agents of this run: {', '.join(found)}")
     raise ConfigError(
-        f"no agent {text!r} in this run; there are: {names or 'none, it never began'}"
+        f"no agent {text!r} in this run; there are: {', '.join(begun) or 'none, it never began'}"
     )
 
 

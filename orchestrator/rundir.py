@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
+from orchestrator.ids import named
 from orchestrator.messages import Message, encode
 
 RUNS = ".outrider/runs"
@@ -166,8 +167,8 @@ def find_run(root: Path, text: str) -> RunDir:
         )
     if text == _LATEST:
         return runs[0]
-    matching = [run for run in runs if run.run_id == text]
-    matching = matching or [run for run in runs if text and run.run_id.startswith(text)]
+    by_id = {run.run_id: run for run in runs}
+    matching = [by_id[run_id] for run_id in named(text, by_id)]
     if len(matching) == 1:
         return matching[0]
     if matching:

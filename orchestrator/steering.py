@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.agent import Agent, Seams
 from orchestrator.events import MessageAdded, Steered
+from orchestrator.ids import named
 from orchestrator.rundir import MAIN
 from orchestrator.team import Team
 
@@ -155,10 +156,12 @@ class Steering:
 
     def _agent(self, text: str) -> Agent:
         live = self._team.live
-        found = [name for name in live if text and name.startswith(text)]
-        if text not in live and len(found) != 1:
+        found = named(text, live)
+        if len(found) > 1:
+            raise Refused(f"{text!r} fits {len(found)} agents at work: {', '.join(found)}")
+        if not found:
             raise Refused(f"no agent {text!r} is at work; there are: {', '.join(live)}")
-        return live[text if text in live else found[0]]
+        return live[found[0]]
 
     @property
     def _lead(self) -> Agent:

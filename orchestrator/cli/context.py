@@ -12,6 +12,7 @@ import typer
 from orchestrator.cli import options as opt
 from orchestrator.cli.table import Column, number, table
 from orchestrator.errors import ConfigError
+from orchestrator.ids import named
 
 if TYPE_CHECKING:
     from orchestrator.events import Record
@@ -71,7 +72,7 @@ def context(
 
 def _agent(records: Sequence[Record], text: str) -> str:
     names = list(dict.fromkeys(record.agent_id for record in records))
-    matching = [n for n in names if n == text] or [n for n in names if text and n.startswith(text)]
+    matching = named(text, names)
     if len(matching) == 1:
         return matching[0]
     known = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

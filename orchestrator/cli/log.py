@@ -13,6 +13,7 @@ import typer
 
 from orchestrator.cli import options as opt
 from orchestrator.errors import ConfigError
+from orchestrator.ids import named
 
 if TYPE_CHECKING:
     from orchestrator.rundir import RunDir
@@ -73,7 +74,7 @@ def _check_agent(text: str, lines: Iterator[str]) -> None:
     """A misspelt agent would look like one that never did anything."""
     parsed = (line for line in map(_parsed, lines) if line is not None)
     known = dict.fromkeys(str(line["agent_id"]) for line in parsed)
-    if not any(agent_id.startswith(text) for agent_id in known):
+    if not named(text, known):
         raise ConfigError(f"{text!r} is no agent of this run; there are: {', '.join(known)}")
 
 

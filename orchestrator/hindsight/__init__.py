@@ -10,7 +10,7 @@ byte, by the functions that built it then. Pure.
 
 from orchestrator.hindsight.calls import Call, calls_of, opening, turns_of
 from orchestrator.hindsight.difference import Difference, Gone, difference
-from orchestrator.hindsight.pieces import SECTIONS, Piece, pieces_of
+from orchestrator.hindsight.pieces import SECTIONS, Piece, piece_of, pieces_of
 
 __all__ = [
     "SECTIONS",
@@ -21,6 +21,7 @@ __all__ = [
     "calls_of",
     "difference",
     "opening",
+    "piece_of",
     "pieces_of",
     "turns_of",
 ]

@@ -74,24 +74,32 @@ def _result(content: str | list[Block]) -> str:
 
 def key_of(block: Block) -> bytes:
     """What a block is, wherever breakpoints stand."""
-    plain = {name: value for name, value in block.items() if name != _MARK}
-    return blake2b(encode(plain), digest_size=16).digest()
+    return _digest(encode(_plain(block)))
+
+
+def _plain(block: Block) -> Block:
+    return {name: value for name, value in block.items() if name != _MARK}
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
 
 
 def pieces_of(call: Call) -> list[Piece]:
     """The pieces of the call's request, in the order in which a model reads them."""
     request = call.request
-    found = [_piece("tools", tool) for tool in request.tools]
-    found += [_piece("memory" if n else "system", b) for n, b in enumerate(request.system)]
+    found = [piece_of("tools", tool) for tool in request.tools]
+    found += [piece_of("memory" if n else "system", b) for n, b in enumerate(request.system)]
     found += _of_messages(call)
     return _with_tokens(found, call.reported_tokens or call.state.context_tokens)
 
 
-def _piece(section: Section, block: Block, **more: Any) -> Piece:
-    plain = {name: value for name, value in block.items() if name != _MARK}
+def piece_of(section: Section, block: Block, **more: Any) -> Piece:
+    """``block`` as a piece of ``section``, encoded once; without tokens, which are a request's."""
+    plain = _plain(block)
     data = encode(plain)
     weight = weigh([plain], len(data))
-    return Piece(section, plain, key_of(plain), len(data), weight,
+    return Piece(section, plain, _digest(data), len(data), weight,
                  has_breakpoint=_MARK in block, **more)  # fmt: skip
 
 
@@ -102,7 +110,7 @@ def _of_messages(call: Call) -> Iterator[Piece]:
             if block.get("type") == "tool_use":
                 names[block["id"]] = block["name"]
             used = block.get("tool_use_id", block.get("id"))
-            yield _piece(
+            yield piece_of(
                 _section(call, number, index),
                 block,
                 message=number,

@@ -19,11 +19,10 @@ from orchestrator.hindsight import (
     calls_of,
     difference,
     opening,
+    piece_of,
     pieces_of,
     turns_of,
 )
-from orchestrator.hindsight.pieces import key_of
-from orchestrator.messages import encode
 from orchestrator.steps import lines_of
 from orchestrator.viewer.shown import Tell, length_only
 
@@ -150,8 +149,4 @@ def _by_section(pieces: Sequence[Piece], numbers: Sequence[int]) -> list[Json]:
 def _reply(call: Call, shown: _Shown) -> list[int]:
     """What the model answered: mostly a part of the next request."""
     blocks = call.fact.blocks if isinstance(call.fact, ev.ModelReplied) else []
-    pieces = []
-    for block in blocks:
-        size = len(encode(block))
-        pieces.append(Piece("history", block, key_of(block), size, size))
-    return [shown.number(piece) for piece in pieces]
+    return [shown.number(piece_of("history", block)) for block in blocks]
