@@ -4,11 +4,13 @@ and as an ordinary user."""
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,7 @@ from tests.shells import (
     processes,
 )
 from workspace import Access, Bounds, Rule
-from workspace.shell import cgroups
+from workspace.shell import cgroups, sandbox
 
 __all__ = ["_known_processes"]
 pytestmark = [pytest.mark.anyio, needs_sandbox]
@@ -453,9 +455,18 @@ def groups_left() -> list[Path]:
     return [left for place in places for left in place.glob(f"outrider-{os.getpid()}-*")]
 
 
+ENDLESS_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 60"
+# Twice as many with each step, and no more than 255 in all: one that can be let go without the guard.
+BOUNDED_BOMB = (
+    "bomb() { [ $1 = 0 ] && exec sleep 60; bomb $(($1 - 1)) & bomb $(($1 - 1)) & wait; }; bomb 7"
+)
+
+
 @needs_groups
-async def test_a_fork_bomb_does_not_grow_beyond_its_group_and_is_ended(place: Ground) -> None:
-    bomb = "bomb() { bomb | bomb & }; bomb; sleep 60"
+@pytest.mark.parametrize("bomb", [ENDLESS_BOMB, BOUNDED_BOMB], ids=["endless", "bounded"])
+async def test_a_fork_bomb_does_not_grow_beyond_its_group_and_is_ended(
+    place: Ground, bomb: str
+) -> None:
     most = 0
     async with place.shell(bounds=Bounds(processes=60)) as shell:
         job = await shell.start(bomb, 2)
@@ -466,6 +477,29 @@ async def test_a_fork_bomb_does_not_grow_beyond_its_group_and_is_ended(place: Gr
     assert 1 < most <= 70
     assert processes() == 0
     assert groups_left() == []
+
+
+def test_without_the_guard_the_bounded_bomb_has_all_its_processes(place: Ground) -> None:
+    with unguarded(place, BOUNDED_BOMB):
+        assert _until(lambda: processes() >= 250)
+    assert _until(lambda: processes() == 0)
+
+
+@contextmanager
+def unguarded(place: Ground, command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs as that user, and is ended with its whole group."""
+    with subprocess.Popen(
+        [*place.become, "bash", "-c", command],
+        cwd=place.root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def test_a_single_process_cannot_have_more_memory_than_the_bound(place: Ground) -> None:
@@ -479,11 +513,16 @@ async def test_a_single_process_cannot_have_more_memory_than_the_bound(place: Gr
 
 
 async def test_processes_together_cannot_have_more_memory_than_the_bound(place: Ground) -> None:
-    """Each of them within it, and none of them ends by itself."""
-    take = "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 20) & done; wait"
+    """Each of them within it, and none of them ends before all hold what they took."""
+    take = (
+        "for i in 1 2 3 4 5 6; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); echo >> held; "
+        "until [ $(wc -l < held) = 6 ]; do sleep 0.1; done; echo all hold) & done; wait"
+    )
     async with place.shell(bounds=Bounds(memory=150_000_000)) as shell:
         ran = await shell.run(take, 40)
+        assert "all hold" not in await shell.text(ran.output)
     assert ran.why == "memory"
+    assert place.plainly(f"rm -f held; {take}").count("all hold") == 6
 
 
 async def test_a_process_that_left_the_session_is_ended_too(place: Ground) -> None:
@@ -500,31 +539,95 @@ async def test_a_process_that_left_the_session_is_ended_too(place: Ground) -> No
         os.kill(pid, 9)
 
 
-async def test_nothing_can_be_mounted_or_unmounted(place: Ground) -> None:
-    """A namespace of one's own brings every capability with it, unless they are dropped."""
-    attempts = (
-        "umount .outrider",
-        "mount -o remount,rw .outrider",
-        "mount -t tmpfs none /tmp",
-        "unshare --user --map-root-user --mount true",
-        "nsenter --target 1 --mount true",
-        "mknod device b 1 1",
-        "echo 1 > /proc/sys/kernel/pid_max",
-        "touch /usr/bin/planted",
-        "touch /planted",
-        "cat /etc/shadow",
-    )
-    script = "; ".join(f"({attempt}) 2>/dev/null && echo passed: {attempt}" for attempt in attempts)
+# What a namespace of one's own lets a command do, unless its capabilities are dropped and it can make no
+# other; and what root may do on the machine. None of them changes anything that stays.
+BY_ROOT_THERE = ("mount -o remount,rw .outrider", "mount -t tmpfs none /tmp")
+BY_NAMESPACES = (
+    "unshare --user --map-root-user --mount true",
+    "unshare --user --map-root-user --mount mount -t tmpfs none /tmp",
+)
+KERNEL = ("kernel/core_pattern", "kernel/pid_max", "vm/swappiness", "vm/overcommit_memory")
+BY_ROOT = (
+    "mknod ../device c 1 3 && rm ../device",
+    *(f"v=$(cat /proc/sys/{name}); echo $v > /proc/sys/{name}" for name in KERNEL),
+    ": >> /usr/bin/env",
+    "mkdir /made-by-a-test && rmdir /made-by-a-test",
+    "cat /etc/shadow >/dev/null",
+)
+
+
+def passing(attempts: Sequence[str]) -> str:
+    return "; ".join(f"({attempt}) 2>/dev/null && echo '{attempt}'" for attempt in attempts)
+
+
+async def passed(place: Ground, attempts: Sequence[str]) -> list[str]:
+    """Each in a sandbox of its own, since one may undo what another tries."""
+    found = []
     async with place.shell() as shell:
-        ran = await shell.run(script, 30)
+        for attempt in attempts:
+            ran = await shell.run(passing([attempt]), 30)
+            found += (await shell.text(ran.output)).splitlines()
+    return found
+
+
+def let_capabilities_be(patch: pytest.MonkeyPatch) -> None:
+    """The same sandbox without what takes capabilities away."""
+
+    def isolation(view: sandbox.View) -> Iterator[str]:
+        words = list(guarded(view))
+        words.remove("--disable-userns")
+        words[words.index("--cap-drop")] = "--cap-add"
+        yield from words
+
+    guarded = sandbox._isolation
+    patch.setattr(sandbox, "_isolation", isolation)
+
+
+async def test_nothing_can_be_mounted_or_unmounted(
+    place: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A namespace of one's own brings every capability with it, unless they are dropped. Without the
+    guard an ordinary user needs another namespace for it: `mount` itself refuses."""
+    attempts = [*BY_ROOT_THERE, *BY_NAMESPACES]
+    assert await passed(place, attempts) == []
+    let_capabilities_be(monkeypatch)
+    is_root = os.geteuid() == 0 and not place.become
+    assert await passed(place, attempts) == attempts[0 if is_root else len(BY_ROOT_THERE) :]
+
+
+async def test_nothing_of_the_kernels_settings_can_be_written(place: Ground) -> None:
+    """They belong to root, who needs no capability there, and the machine has them only once."""
+    look = "find /proc -path '/proc/[0-9]*' -prune -o -type f -writable -print 2>/dev/null"
+    async with place.shell() as shell:
+        ran = await shell.run(look, 60)
         assert await shell.text(ran.output) == ""
+    assert ("/proc/sys/kernel/core_pattern" in place.plainly(look)) == (not place.become)
+
+
+async def test_what_root_may_do_on_the_machine_a_command_may_not(place: Ground) -> None:
+    """What an ordinary user may not do without the guard either is the system's own."""
+    assert await passed(place, BY_ROOT) == []
+    is_root = os.geteuid() == 0 and not place.become
+    assert place.plainly(passing(BY_ROOT)).splitlines() == ([*BY_ROOT] if is_root else [])
 
 
 async def test_a_command_that_will_not_end_is_ended(place: Ground) -> None:
+    """Without the guard it goes on after each of these signals."""
+    stubborn = "trap '' TERM INT HUP; while :; do echo on; sleep 0.1; done"
     async with place.shell() as shell:
         with anyio.fail_after(30):
-            ran = await shell.run("trap '' TERM INT HUP; echo on; while :; do sleep 1; done", 0.5)
-        assert (await shell.text(ran.output), ran.why) == ("on\n", "timeout")
+            ran = await shell.run(stubborn, 0.5)
+        text = await shell.text(ran.output)
+    assert (ran.why, {*text.split()}) == ("timeout", {"on"})
+    assert processes() == 0
+    with unguarded(place, stubborn) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"on\n"
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.killpg(process.pid, number)
+            # One may be printed already, the second comes afterwards.
+            assert {process.stdout.readline() for _ in range(3)} == {b"on\n"}
+        assert process.poll() is None
 
 
 def _running(length: str) -> list[int]:

@@ -41,8 +41,8 @@ class View:
     """The file system of a command. All paths are absolute and exist.
 
     `system`: folders to read, at their own places; `links`: (target, path) of links such as `/bin`;
-    `secrets`: files of the system that are hidden; `tools`: folders of programs elsewhere.
-    `readable`: what is shown of Outrider's folder.
+    `secrets`: files of the system that are hidden; `kernel`: what of `/proc` is the machine's, to read;
+    `tools`: folders of programs elsewhere. `readable`: what is shown of Outrider's folder.
     """
 
     root: str
@@ -50,6 +50,7 @@ class View:
     system: Sequence[str] = ()
     links: Sequence[tuple[str, str]] = ()
     secrets: Sequence[Mount] = ()
+    kernel: Sequence[str] = ()
     tools: Sequence[str] = ()
     readable: Sequence[str] = ()
     mounts: Sequence[Mount] = ()
@@ -103,6 +104,8 @@ def _system(view: View) -> Iterable[str]:
 
 def _own_places(view: View, bounds: Bounds) -> Iterable[str]:
     yield from ("--proc", "/proc", "--dev", "/dev")
+    # Their owner, root, can write there without any capability, and they are not of the sandbox alone.
+    yield from _shown(view.kernel)
     yield from ("--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
     for path in ("/tmp", view.home):
         yield from ("--size", str(bounds.scratch), "--tmpfs", path)

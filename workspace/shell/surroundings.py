@@ -49,6 +49,7 @@ def view_of(
         system=system,
         links=links,
         secrets=_closed_to_others("/etc") if os.geteuid() == 0 else (),
+        kernel=_of_the_machine() if os.geteuid() == 0 else (),
         tools=_tools(home, environment["PATH"].split(":"), place),
         readable=sorted(_readable(root, access)),
         mounts=mounts,
@@ -119,6 +120,20 @@ def _closed_to_others(folder: str) -> tuple[Mount, ...]:
             if _lacks(place, name, stat.S_IROTH)
         ]
     return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _of_the_machine() -> tuple[str, ...]:
+    """What is in `/proc` beside processes, and could be written: settings of the kernel."""
+    found = []
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            with suppress(OSError):
+                mode = entry.stat(follow_symlinks=False).st_mode
+                is_open = stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and mode & 0o222)
+                if is_open and not entry.name.isdigit():
+                    found.append(entry.path)
+    return tuple(sorted(found))
 
 
 def _lacks(folder: str, name: str, permission: int) -> bool:

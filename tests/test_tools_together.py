@@ -1,0 +1,109 @@
+"""Commands and pages side by side in one run: cancelled in the middle, nothing of them is left. Counted."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from orchestrator import Limits, Permissions, Request, run
+from orchestrator.testing import ScriptedModel, call, results
+from tests.shells import _known_processes, needs_sandbox, processes
+from tests.test_fetch import LOCAL, serving, sockets, text_of
+from tests.test_shell_commands import left_open, until
+from tests.test_shell_escapes import groups_left
+
+__all__ = ["_known_processes"]
+pytestmark = [pytest.mark.anyio, needs_sandbox]
+
+EACH = 100
+COMMAND = "setsid sleep 300 & touch started.$$.$RANDOM; mktemp; echo printed; sleep 300"
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, of this test alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+async def standing(port: int) -> int:
+    """Connections of ours at which the server lets us wait."""
+    return int((await text_of(port, "waiting"))[1])
+
+
+async def go(root: Path, calls: list[dict[str, Any]], **options: Any) -> list[str]:
+    heard: list[str] = []
+
+    def script(request: Request) -> Any:
+        heard[:] = results(request)
+        return "done" if heard else calls
+
+    rules = Permissions(allow=("bash", f"fetch({LOCAL})"))
+    await run("x", model=ScriptedModel(script), root=root, permissions=rules, **options)
+    return heard
+
+
+def outputs(root: Path) -> list[Path]:
+    return sorted(root.rglob("results/*"))
+
+
+@pytest.mark.parametrize("way", ["cancelled", "at its time limit"])
+async def test_of_200_commands_and_fetches_in_one_run_nothing_is_left(
+    tmp_path: Path, temporary: Path, port: int, way: str
+) -> None:
+    """100 of each, all under way at once: no process, no socket, no descriptor, no control group, no
+    temporary file, no half output; whether the run is cancelled or its own time is over."""
+    root = tmp_path / "work"
+    root.mkdir()
+    warm = [call("bash", command="true"), call("fetch", url=f"http://{LOCAL}:{port}/json")]
+    assert len(await go(root, warm)) == 2
+    idle = await standing(port)
+    open_before, sockets_before, files = left_open(), sockets(), outputs(root)
+    one = (
+        call("bash", command=COMMAND, timeout=600),
+        call("fetch", url=f"http://{LOCAL}:{port}/half"),
+    )
+    calls = [{**one[n % 2], "id": f"call_{n}"} for n in range(2 * EACH)]
+
+    async def all_under_way() -> int:
+        """The most connections that stood still meanwhile: a slow machine may give the first ones up."""
+        most = 0
+        with anyio.fail_after(240):
+            while len(list(root.glob("started.*"))) < EACH:
+                most = max(most, await standing(port))
+                await anyio.sleep(0.05)
+        return max(most, await standing(port))
+
+    if way == "cancelled":
+        async with anyio.create_task_group() as group:
+            group.start_soon(go, root, calls)
+            assert await all_under_way() > idle
+            assert processes() >= 3 * EACH
+            group.cancel_scope.cancel()
+    else:
+        heard = await go(root, calls, limits=Limits(max_seconds=8))
+        assert len(heard) in (0, 2 * EACH)
+    await until(lambda: sockets() <= sockets_before)
+    assert processes() == 0
+    assert left_open() <= open_before
+    assert groups_left() == []
+    assert os.listdir(temporary) == []
+    assert await standing(port) <= idle + 1
+    if way == "cancelled":
+        assert outputs(root) == files
+    assert not [name for name in os.listdir(root) if not name.startswith(("started.", ".outrider"))]
