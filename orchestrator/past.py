@@ -16,6 +16,7 @@ from orchestrator.events import (
     Record,
     RunResumed,
     RunStarted,
+    Steered,
     TodosWritten,
 )
 from orchestrator.readings import AgentRow, RunSummary
@@ -97,9 +98,16 @@ def past_of(records: Sequence[Record], summary: RunSummary) -> Past:
 
 
 def options_in(records: Sequence[Record]) -> Mapping[str, Any]:
-    """What the run was last started or resumed with, as JSON."""
-    begun = (r.fact for r in reversed(records) if isinstance(r.fact, RunStarted | RunResumed))
-    return next((fact.options for fact in begun if fact.options), {})
+    """What the run was last started or resumed with, as JSON, with the limits that were raised since."""
+    options: Mapping[str, Any] = {}
+    for record in records:
+        match record.fact:
+            case RunStarted() | RunResumed() if record.fact.options:
+                options = record.fact.options
+            case Steered(command="budget", name=str(name), value=float(value)):
+                limit = value if name == "max_cost" else int(value)
+                options = {**options, "limits": {**options.get("limits", {}), name: limit}}
+    return options
 
 
 def up_to(facts: Sequence[Event], turn: int) -> list[Event]:

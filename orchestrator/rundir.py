@@ -15,6 +15,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,6 +124,10 @@ class RunDir:
         except OSError as error:
             raise ConfigError(_not_made(self.folder, error.strerror or str(error))) from error
 
+    def discard(self) -> None:
+        """Remove the folder of a run that never began."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
 
 def new_run_id(now: datetime, random: Callable[[int], str] = secrets.token_hex) -> str:
     """An id that sorts by time: ``20261130-142501-800a1b2c3`` (UTC; three digits for the part of the
@@ -155,6 +160,18 @@ def list_runs(root: Path) -> list[RunDir]:
     return sorted(recorded, key=lambda run: (_started(run), run.run_id), reverse=True)
 
 
+def none_here(root: Path) -> str:
+    """That there are no runs, and where the nearest are: runs belong to the folder that they worked in."""
+    where = root.absolute()
+    above = next((folder for folder in where.parents if _has_runs(folder)), None)
+    advice = (
+        "start one, or give --root"
+        if above is None
+        else f"start one; there are runs in {above}: give --root {os.path.relpath(above)}"
+    )
+    return f"no run is recorded in {where / RUNS}: {advice}"
+
+
 def find_run(root: Path, text: str) -> RunDir:
     """The run that ``text`` names: its id, the only one that begins so, or ``latest``.
 
@@ -162,9 +179,7 @@ def find_run(root: Path, text: str) -> RunDir:
     """
     runs = list_runs(root)
     if not runs:
-        raise ConfigError(
-            f"no run is recorded in {root.absolute() / RUNS}: start one, or give --root"
-        )
+        raise ConfigError(none_here(root))
     if text == _LATEST:
         return runs[0]
     by_id = {run.run_id: run for run in runs}
@@ -174,6 +189,12 @@ def find_run(root: Path, text: str) -> RunDir:
     if matching:
         raise ConfigError(f"{text!r} fits {len(matching)} runs: {_names(matching)}")
     raise ConfigError(f"no run {text!r} here; there are: {_names(runs)}")
+
+
+def _has_runs(folder: Path) -> bool:
+    with suppress(OSError):
+        return bool(list_runs(folder))
+    return False
 
 
 def write_text_atomic(path: Path, text: str) -> None:

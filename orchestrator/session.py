@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,9 +12,9 @@ import anyio
 from anyio.to_thread import run_sync
 
 from orchestrator.agent import Agent, Observe, Seams
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, JournalError
 from orchestrator.events import Record, RunEnded
-from orchestrator.journal import Journal, open_journal
+from orchestrator.journal import Journal, open_journal, read_records
 from orchestrator.logs import LogWriter
 from orchestrator.model import Model
 from orchestrator.options import Options
@@ -52,11 +52,18 @@ async def _start(options: Options, begin: Begin) -> Report:
     run_dir = RunDir(options.root, options.run_id)
     await run_sync(run_dir.create)
     tally = Tally(pricing(options.prices))
-    async with (
-        open_journal(run_dir.journal) as journal,
-        _recording(options, run_dir, journal, tally) as seams,
-    ):
-        agent = await _carry_out(options, run_dir, seams, tally, begin)
+    try:
+        async with (
+            open_journal(run_dir.journal) as journal,
+            _recording(options, run_dir, journal, tally) as seams,
+        ):
+            agent = await _carry_out(options, run_dir, seams, tally, begin)
+    except ConfigError:
+        # Refused before it began, it is no run.
+        with suppress(JournalError):
+            if next(read_records(run_dir.journal), None) is None:
+                await run_sync(run_dir.discard)
+        raise
     return report_of(tally.summary(options.run_id), run_dir, agent.state)
 
 

@@ -23,7 +23,7 @@ from orchestrator.commands import end_jobs
 from orchestrator.concluding import conclude
 from orchestrator.context.windows import family_of
 from orchestrator.desk import DiskDesk
-from orchestrator.errors import JournalError
+from orchestrator.errors import ConfigError, JournalError
 from orchestrator.events import AgentStarted, McpServer, RunStarted
 from orchestrator.loop import run_agent
 from orchestrator.model import ModelFacts
@@ -34,9 +34,13 @@ from orchestrator.permissions import BY_NAME, OPTIONAL, Permissions
 from orchestrator.remotes import Remotes
 from orchestrator.revival import Revival, conclusion_of
 from orchestrator.rundir import MAIN, RunDir
+from orchestrator.state import State, replay
 from orchestrator.toolbox import Toolbox
 from subagents import Brief, Conclusion, Definition, SpawnError, resolve
 from workspace import ResultStore, Root
+
+# A limit that lets a small task be done, for whoever gave one that lets nothing be done.
+_A_SMALL_RUN_TOKENS = 100_000
 
 
 class Team:
@@ -150,9 +154,21 @@ class Team:
             max_turns=options.limits.max_turns,
             depth=0,
         )
+        self._check_room(replay([spec]))
         self.lead = agent
         await agent.record(self.run_started(), spec, *self.take_untold())
         return agent
+
+    def _check_room(self, state: State) -> None:
+        """Raises `ConfigError` for a token limit that leaves no room for a single call."""
+        limit = self._budget.max_tokens
+        needed = state.context_tokens + state.output_tokens + handback_tokens(state)
+        if limit is not None and limit < needed:
+            raise ConfigError(
+                f"max_tokens {limit:,} is not enough for one call of {state.spec.model} and a last turn, "
+                f"which may take {needed:,} here: give more, for example "
+                f"--max-tokens {max(_A_SMALL_RUN_TOKENS, needed * 5)}"
+            )
 
     def run_started(self) -> RunStarted:
         """The first event of a run."""

@@ -54,11 +54,6 @@ class Definition:
         return (self.model,) if isinstance(self.model, str) else self.model or ()
 
     @property
-    def inherits_model(self) -> bool:
-        """Whether it leaves the model to its parent."""
-        return all(name.casefold() == _INHERIT for name in self.models)
-
-    @property
     def digest(self) -> str:
         """Tells two definitions apart by what they say, wherever they lie."""
         said = [(f.name, getattr(self, f.name)) for f in fields(self) if f.name != "source"]

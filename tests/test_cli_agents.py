@@ -301,7 +301,8 @@ def test_paths_are_shown_from_the_root_wherever_one_stands(
 def test_new_writes_a_file_that_loads_without_a_problem(cli: Cli, root: Path) -> None:
     """And that is in force at once."""
     ran = cli("agents", "new", "log-reader")
-    assert (ran.code, ran.out, ran.err) == (0, ".outrider/agents/log-reader.md\n", "")
+    assert (ran.code, ran.out) == (0, ".outrider/agents/log-reader.md\n")
+    assert ran.err.startswith("outrider: edit it, then: outrider agents check; ")
     assert cli("agents", "check", ".outrider/agents", "--strict").out.endswith("no problems\n")
     assert shown(cli, "log-reader")["tools"] == ["ls", "read_file", "glob", "grep"]
 

@@ -356,3 +356,21 @@ def test_a_parent_waits_again_for_a_child_that_goes_on_after_its_end() -> None:
     over = [("explorer-0", 2, ended()), ("explorer-1", 1, ended())]
     assert team(2, ("explorer-0", 1, ended()), asked).agents[MAIN].children == 2
     assert team(2, ("explorer-0", 1, ended()), asked, *over).agents[MAIN].children == 0
+
+
+def test_the_time_in_which_nobody_worked_on_a_run_counts_in_no_display() -> None:
+    """Stopped after two seconds, gone on with a day later, for three seconds more."""
+    first = records((MAIN, 0, started(MAIN)), ("a", 0, started("a", MAIN)), ("a", 1, ended()))
+    day = 86_400.0
+    facts: list[ev.Event] = [ev.RunResumed(), ev.AgentResumed(), ended(), ended()]
+    later = [
+        Record(seq=4 + n, ts=1_000.0 + day + n, agent_id=MAIN, turn=1, fact=fact)
+        for n, fact in enumerate(facts)
+    ]
+    stream = io.StringIO()
+    lines = PlainLines(stream)
+    lines.catch_up(first)
+    lines(later)
+    assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["3.0s", "4.0s", "5.0s"]
+    main, child = Board().after_all([*first, *later[:3]]).agents.values()
+    assert ((main.ended or 0) - main.began, (child.ended or 0) - child.began) == (4.0, 1.0)

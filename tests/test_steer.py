@@ -212,6 +212,9 @@ async def test_a_limit_is_raised_while_the_run_goes_on(
     assert [f"{fact.name}={fact.value:g}" for fact in steered] == [
         f"{raised.split('=')[0]}={float(raised.split('=')[1]):g}"
     ]
+    more = ScriptedModel(lambda request: [call("ls")] if len(results(request)) < 20 else "more")
+    report = await resume("r", "go on", model=more, root=tmp_path)
+    assert (report.status, report.reason) == ("finished", None), "it stays raised"
 
 
 async def test_what_is_said_reaches_the_main_agent_after_its_calls(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_our_own_fields_have_types() -> None:
     )  # fmt: skip
     assert (definition.effort, definition.returns) == ("high", {"type": "object"})
     assert definition.model is None
-    assert definition.inherits_model
+    assert definition.model_for("parent", {}) == "parent"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,6 @@ def test_of_several_models_the_first_that_the_settings_know_is_used() -> None:
     assert several.model_for("parent", {"x": "other"}) == "Other"
     inherits = defined("a.agent.md", "---", "description: b", "model: [A, Inherit]", "---", "x")
     assert inherits.model_for("parent", aliases) == "parent"
-    assert not inherits.inherits_model
     assert Definition("a", "b", "c").model_for("parent", aliases) == "parent"
     assert Definition("a", "b", "c", model="Sonnet").model_for("p", aliases) == "claude-sonnet-5-5"
 
@@ -164,7 +163,7 @@ def test_claude_code_fields() -> None:
     )
     assert granted(definition) == ("ls", "read_file", "edit_file", "glob", "grep")
     assert (definition.max_turns, definition.permissions) == (5, None)
-    assert definition.inherits_model
+    assert definition.model_for("parent", {}) == "parent"
     assert definition.extra == {
         "color": "red",
         "skills": ["x"],

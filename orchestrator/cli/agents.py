@@ -148,7 +148,7 @@ def new(target: New = "my-agent", root: opt.Root = Path(), as_json: opt.Json = F
       outrider agents new log-reader
       outrider agents new team/log-reader.md
     """
-    from orchestrator.cli.agents_new import write_new
+    from orchestrator.cli.agents_new import next_step, write_new
     from orchestrator.cli.output import print_json
     from orchestrator.cli.terminal import print_lines
 
@@ -161,6 +161,9 @@ def new(target: New = "my-agent", root: opt.Root = Path(), as_json: opt.Json = F
     for problem in found.problems:
         if problem.key == "name" and f"is hidden by {path}" in problem.message:
             say(str(problem))
+    if not as_json:
+        _, without = _discovered(root, None)
+        say(f"edit it, then: {next_step(path, name, is_found=name in without.definitions)}")
 
 
 # ── what there is ──

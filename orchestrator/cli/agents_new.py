@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
 
 FOLDER = ".outrider/agents"
+# Names that people and models type without quotes.
+_NAME = re.compile(r"[^\W_][\w-]{0,99}")
 
 
 def write_new(given: str, root: Path) -> tuple[Path, str]:
@@ -33,18 +37,27 @@ def write_new(given: str, root: Path) -> tuple[Path, str]:
     return path, name
 
 
+def next_step(path: Path, name: str, *, is_found: bool) -> str:
+    """The commands by which a new definition is looked at, and tried. ``is_found``: it lies where
+    definitions are looked for."""
+    named = "" if is_found else f" --agents {shlex.quote(str(path))}"
+    checked = "" if is_found else f" {shlex.quote(str(path))}"
+    tried = f"outrider run TASK --agent {name}{named} --model rehearsal"
+    return f"outrider agents check{checked}; {tried}"
+
+
 def _path_of(given: str, root: Path) -> Path:
-    last = Path(given).name
-    is_path = "/" in given or given.endswith(".md")
-    if (
-        last in ("", "..")
-        or given.endswith("/")
-        or (is_path and "." in last and last[-3:] != ".md")
-    ):
+    folder, _, last = given.rpartition("/")
+    ending = next((e for e in (".agent.md", ".md") if last.endswith(e)), "")
+    name = last.removesuffix(ending)
+    if not _NAME.fullmatch(name):
+        better = re.sub(r"[^\w-]+", "-", re.sub(r"(?<=.)\.\w+$", "", last)).strip("-")
+        example = f", for example {better}" if better else ""
         raise ConfigError(
-            f"{given!r} is no definition's name or path: write NAME, or a path to NAME.md"
+            f"{given!r} is no definition's name or path: write NAME, or a path to NAME.md; a name has "
+            f"letters, digits, - and _{example}"
         )
-    if last.casefold().removesuffix(".md") == "readme":
+    if name.casefold() == "readme":
         raise ConfigError("a README is no definition: choose another name")
-    path = Path(given) if is_path else root / FOLDER / given
-    return path if last.endswith(".md") else path.with_name(f"{last}.md")
+    is_path = bool(folder or ending or given.startswith("/"))
+    return (Path(given) if is_path else root / FOLDER / given).with_name(f"{name}{ending or '.md'}")

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-def audit(run: opt.Run, root: opt.Root = Path(), as_json: opt.Json = False) -> None:
+def audit(
+    run: opt.NewestRun = "latest", root: opt.Root = Path(), as_json: opt.Json = False
+) -> None:
     """Prove that a run's figures are right and that everything it recorded is whole.
 
     Every record of the journal is checked by its digest; tokens are added up once more, call by call;

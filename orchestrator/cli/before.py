@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +34,17 @@ def read_task(text: str) -> str:
 
 def new_id() -> str:
     return new_run_id(datetime.now(UTC))
+
+
+def look_around(root: Path, configured: Configured) -> None:
+    """Say what a person should know before the run. Raises `ConfigError` where it cannot be begun."""
+    settings = configured.settings
+    check_definitions(root, settings)
+    note_elsewhere(root, settings)
+    note_trust(configured)
+    note_rules(settings)
+    note_variables(settings)
+    note_shell(settings)
 
 
 def check_definitions(root: Path, settings: Settings) -> None:
@@ -69,6 +82,23 @@ def note_variables(settings: Settings) -> None:
     if not settings.quiet:
         for text in unknown_variables():
             say(text)
+
+
+def note_elsewhere(root: Path, settings: Settings) -> None:
+    """Settings of a folder above are not read, and rules in them not kept: that is no surprise to find
+    out afterwards."""
+    above = next((f for f in root.absolute().parents if _is_file(f / PROJECT_FILE)), None)
+    if above is not None and not settings.quiet and not _is_file(root / PROJECT_FILE):
+        say(
+            f"the workspace is {root.absolute()}: {above / PROJECT_FILE} is not read; "
+            f"to work there: --root {os.path.relpath(above)}"
+        )
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError):
+        return path.is_file()
+    return False
 
 
 def note_rules(settings: Settings) -> None:

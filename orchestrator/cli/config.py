@@ -65,6 +65,10 @@ def _told(value: Any) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
+    if name == "model" and value is None:
+        from orchestrator.compose import DEFAULT_MODEL
+
+        return f"{DEFAULT_MODEL} (with a key or a base URL)"
     if value is None:
         return "none" if name in _LIMITS else "never" if name == "offload_at" else "-"
     if isinstance(value, bool):

@@ -32,7 +32,7 @@ Diff = Annotated[
 
 
 def context(
-    run: opt.Run,
+    run: opt.NewestRun = "latest",
     agent: OfAgent = "main",
     turn: OfTurn = None,
     diff: Diff = False,

@@ -86,6 +86,8 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _usage(error: BaseException) -> str:
     message = getattr(error, "format_message", error.__str__)().rstrip(".")
+    if message.endswith("argument 'RUN'"):
+        message += ": a run's id or the beginning of one, or latest; outrider runs lists them"
     context = getattr(error, "ctx", None)
     path = "outrider" if context is None else context.command_path
     return f"{message[:1].lower()}{message[1:]} (see: {path} --help)"

@@ -36,7 +36,7 @@ OfEvent = Annotated[str | None, typer.Option("--event", metavar="NAME", help="On
 
 
 def log(
-    run: opt.Run,
+    run: opt.NewestRun = "latest",
     follow: Follow = False,
     agent: OfAgent = None,
     event: OfEvent = None,

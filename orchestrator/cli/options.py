@@ -24,6 +24,14 @@ Root = Annotated[
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or: latest.")
 ]
+NewestRun = Annotated[
+    str,
+    typer.Argument(
+        metavar="[RUN]",
+        help="A run's id, the beginning of one, or: latest, which is meant where none is given.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 # ── of `run` ──

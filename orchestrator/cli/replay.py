@@ -35,7 +35,7 @@ _COLUMNS = (
 
 
 def replay(
-    run: opt.Run,
+    run: opt.NewestRun = "latest",
     offload_at: opt.OffloadAt = None,
     compact_at: opt.CompactAt = None,
     window: opt.Window = None,

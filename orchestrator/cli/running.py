@@ -67,25 +67,13 @@ def run(
 
 
 def _run(task: str, root: Path, run_id: str | None, given: dict[str, Any]) -> int:
-    from orchestrator.cli.before import (
-        check_definitions,
-        new_id,
-        note_rules,
-        note_shell,
-        note_trust,
-        note_variables,
-        read_task,
-    )
+    from orchestrator.cli.before import look_around, new_id, read_task
     from orchestrator.cli.usertools import load_tools
     from orchestrator.config import load_settings
 
     configured = load_settings(root, given)
     settings = configured.settings
-    check_definitions(root, settings)
-    note_trust(configured)
-    note_rules(settings)
-    note_variables(settings)
-    note_shell(settings)
+    look_around(root, configured)
     text, number = read_task(task), run_id or new_id()
 
     async def go(ask: Ask | None, reins: Reins, observers: Sequence[Observe]) -> Report:

@@ -51,7 +51,7 @@ def runs(context: typer.Context, root: opt.Root = Path(), as_json: opt.Json = Fa
     from orchestrator.cli.pricing import price_for
     from orchestrator.cli.terminal import print_lines, width
     from orchestrator.readings import unpriced
-    from orchestrator.rundir import list_runs
+    from orchestrator.rundir import list_runs, none_here
 
     listed = list_runs(root)
     price = price_for(root) if listed else unpriced
@@ -59,7 +59,8 @@ def runs(context: typer.Context, root: opt.Root = Path(), as_json: opt.Json = Fa
     if as_json:
         print_json(clean([_as_json(*each) for each in found]))
     elif not found:
-        typer.echo(f"No run is recorded in {root.absolute()}.")
+        text = none_here(root)
+        typer.echo(f"{text[:1].upper()}{text[1:]}")
     else:
         print_lines(fitted([_row(*each) for each in found], width()))
 

@@ -50,7 +50,7 @@ Csv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 
 
 def tokens(
-    run: opt.Run,
+    run: opt.NewestRun = "latest",
     by: By = "agent",
     root: opt.Root = Path(),
     as_json: opt.Json = False,

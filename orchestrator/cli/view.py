@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     from orchestrator.rundir import RunDir
     from orchestrator.viewer import Story
 
-Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="[RUN]",
-        help="A run's id, the beginning of one, or: latest.",
-        show_default=False,
-    ),
-]
 Port = Annotated[
     int, typer.Option(metavar="N", help="Port to listen on; 0: a free one.", min=0, max=65535)
 ]
@@ -45,7 +37,7 @@ Texts = Annotated[
 
 
 def view(
-    run: Run = "latest",
+    run: opt.NewestRun = "latest",
     port: Port = 0,
     export: Export = None,
     log_content: Texts = None,

@@ -58,9 +58,11 @@ class AgentView:
 
 @dataclass(frozen=True)
 class Board:
-    """The run as its records tell it so far. ``todos`` are the main agent's."""
+    """The run as its records tell it so far. ``todos`` are the main agent's. ``last``: when the newest
+    record was written; time in which nobody was at work on the run is left out of all times."""
 
     began: float | None = None
+    last: float = 0.0
     agents: dict[str, AgentView] = field(default_factory=dict)
     todos: tuple[Todo, ...] = ()
 
@@ -72,8 +74,11 @@ class Board:
 
     def after(self, record: Record) -> Board:
         """The board after one more record."""
-        board = self if self.began is not None else replace(self, began=record.ts)
         fact = record.fact
+        board = self if self.began is not None else replace(self, began=record.ts)
+        if isinstance(fact, ev.RunResumed):
+            board = board._later(record.ts - board.last)
+        board = replace(board, last=record.ts)
         if isinstance(fact, ev.AgentStarted):
             return board._started(record, fact)
         if isinstance(fact, ev.TodosWritten):
@@ -89,6 +94,18 @@ class Board:
             return board._settled(view)
         # A child that goes on after its end is one that its parent waits for again.
         return board if view.status is None or after.status is not None else board._awaited(after)
+
+    def _later(self, seconds: float) -> Board:
+        """The same, as if all of it had been so much later."""
+        views = {
+            name: replace(
+                view,
+                began=view.began + seconds,
+                ended=None if view.ended is None else view.ended + seconds,
+            )
+            for name, view in self.agents.items()
+        }
+        return replace(self, began=(self.began or 0.0) + seconds, agents=views)
 
     def _started(self, record: Record, fact: ev.AgentStarted) -> Board:
         view = AgentView(

@@ -19,6 +19,8 @@ READ = "read_file"
 # A page of `read_file` has up to 5,000 characters, most have less. The output that a request asks
 # for is at most a quarter of its window, so in a small window a turn reads less.
 _TOKENS_OF_A_PAGE = 1_000
+# The to-do list as it is shown.
+_PLAN = re.compile(r"<todos>\n.*\n</todos>", re.DOTALL)
 _OWN_ID = re.compile(r"toolu_r(\d+)_\d+")
 
 
@@ -56,11 +58,12 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """``task`` is the first request, ``asides`` every other text of the user's side (summaries, the
-    to-do list), ``turn`` the number of the reply that is asked for, from 1. ``pages`` is how many
-    pages of files one turn may read."""
+    to-do list), ``said`` what a person has said since, ``turn`` the number of the reply that is asked
+    for, from 1. ``pages`` is how many pages of files one turn may read."""
 
     task: str
     asides: tuple[str, ...]
+    said: tuple[str, ...]
     calls: tuple[Call, ...]
     turn: int
     tools: Mapping[str, Block]
@@ -72,6 +75,7 @@ class Conversation:
         return cls(
             task=task,
             asides=tuple(asides),
+            said=tuple(_said_since(request)),
             calls=(*_excerpted([task, *asides]), *_calls(request.messages)),
             turn=_turn(request.messages),
             tools={tool["name"]: tool for tool in request.tools if "name" in tool},
@@ -153,6 +157,12 @@ def _call(use: Block, answer: Block) -> Call:
         answer=text_of(answer.get("content") or ""),
         failed=bool(answer.get("is_error")),
     )
+
+
+def _said_since(request: Request) -> list[str]:
+    """Texts behind the first request that are neither the plan nor what Outrider asks at the end."""
+    texts = [text for text in _user_texts(request.messages[1:]) if not _PLAN.fullmatch(text)]
+    return texts if request.purpose == "agent" else texts[:-1]
 
 
 def _user_texts(messages: Sequence[Message]) -> Iterator[str]:

@@ -31,6 +31,10 @@ DISCLOSURE = "This is a rehearsal: no language model wrote it; tools found what 
 # Others add lines behind a summary: they are none of its findings.
 END = "**End of findings:** what follows is not the rehearsal's."
 STOPPED = "It was stopped at a limit: this is what there was until then."
+SAID = (
+    "That was said to it since. No language model is here to follow it: a rehearsal surveys the same "
+    "files, whatever it is told."
+)
 # With a subagent's head line, eight conclusions side by side stay within their common limit or
 # little above it: what is over is read from the file where the conclusion goes on.
 _CONCLUSION_BYTES = 5_200
@@ -45,7 +49,7 @@ def conclusion(conversation: Conversation, scope: Scope, max_tokens: int, stoppe
     found.covered = list(scope.confirmed(found.lines).paths) or ["./"]
     note_gaps(found, scope, conversation)
     room = min(_CONCLUSION_BYTES, max_tokens * _BYTES_PER_TOKEN)
-    return "\n\n".join([*_opening(stopped), render(found, room)])
+    return "\n\n".join([*_opening(conversation, stopped), render(found, room)])
 
 
 def report(conversation: Conversation, max_tokens: int, stopped: bool) -> str:
@@ -54,12 +58,12 @@ def report(conversation: Conversation, max_tokens: int, stopped: bool) -> str:
     tree = tree_of(conversation)
     if not outcomes and not stopped and tree is not None and not tree.files:
         empty = "The workspace is empty: there are no files to survey (hidden, ignored and denied ones apart)."
-        return "\n\n".join([*_opening(stopped), empty])
+        return "\n\n".join([*_opening(conversation, stopped), empty])
     room = min(_MOST_REPORT_BYTES, max_tokens * _BYTES_PER_TOKEN)
     whole = merged(outcome.findings for outcome in outcomes if outcome.findings)
     each = room // 2 // max(len(outcomes), 1)
     parts = [
-        *_opening(stopped),
+        *_opening(conversation, stopped),
         f"Task: {shortened(conversation.task)}",
         *(_area(outcome, each) for outcome in outcomes),
         f"## Totals\n\nAreas: {len(outcomes)}. {sized(whole)}.",
@@ -86,8 +90,11 @@ def summary(conversation: Conversation, max_tokens: int) -> str:
     return f"{text}\n\n{END}"
 
 
-def _opening(stopped: bool) -> list[str]:
-    return [DISCLOSURE, STOPPED] if stopped else [DISCLOSURE]
+def _opening(conversation: Conversation, stopped: bool) -> list[str]:
+    opening = [DISCLOSURE, STOPPED] if stopped else [DISCLOSURE]
+    if conversation.said:
+        opening += ["\n".join(f"> {shortened(text)}" for text in conversation.said), SAID]
+    return opening
 
 
 def _area(outcome: Outcome, room: int) -> str:
