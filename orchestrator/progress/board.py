@@ -59,18 +59,20 @@ class AgentView:
 @dataclass(frozen=True)
 class Board:
     """The run as its records tell it so far. ``todos`` are the main agent's. ``last``: when the newest
-    record was written; time in which nobody was at work on the run is left out of all times."""
+    record before was written; time in which nobody was at work on the run is left out of all times."""
 
     began: float | None = None
-    last: float = 0.0
     agents: dict[str, AgentView] = field(default_factory=dict)
     todos: tuple[Todo, ...] = ()
+    last: float = 0.0
 
     def after_all(self, records: Iterable[Record]) -> Board:
-        board = self
+        board, last = self, self.last
         for record in records:
-            board = board.after(record)
-        return board
+            if isinstance(record.fact, ev.RunResumed):
+                board = replace(board, last=last)
+            board, last = board.after(record), record.ts
+        return replace(board, last=last)
 
     def after(self, record: Record) -> Board:
         """The board after one more record."""
@@ -78,7 +80,6 @@ class Board:
         board = self if self.began is not None else replace(self, began=record.ts)
         if isinstance(fact, ev.RunResumed):
             board = board._later(record.ts - board.last)
-        board = replace(board, last=record.ts)
         if isinstance(fact, ev.AgentStarted):
             return board._started(record, fact)
         if isinstance(fact, ev.TodosWritten):
@@ -130,7 +131,7 @@ class Board:
         return self if parent is None else self._with(replace(parent, children=parent.children + 1))
 
     def _with(self, view: AgentView) -> Board:
-        return Board(self.began, {**self.agents, view.agent_id: view}, self.todos)
+        return Board(self.began, {**self.agents, view.agent_id: view}, self.todos, self.last)
 
     def chosen(self, most: int) -> tuple[list[AgentView], int]:
         """At most ``most`` agents in tree order, and how many are left out: those at work come
