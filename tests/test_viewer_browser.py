@@ -12,16 +12,20 @@ from typing import Any
 import pytest
 
 from orchestrator import Report, Request
+from orchestrator import events as ev
+from orchestrator.ledger import Usage
 from orchestrator.testing import call, results
 from tests.chromium import Page, chromium, tasks_ms, why_not
 from tests.test_cli_process import outrider
 from tests.viewing import (
     LONG_LINE,
+    Fact,
     LongRead,
     Viewer,
     crowd,
     hostile,
     record_run,
+    started,
     two_children,
     viewer,
     write_journal,
@@ -452,6 +456,128 @@ def test_a_phone_needs_no_scrolling_sideways(browser: Any, team: Viewer) -> None
             assert page.value("document.querySelector('main').scrollWidth") <= 375, view
     finally:
         context.close()
+
+
+LONG_NAME = "a-name-that-nobody-would-choose-for-an-agent-but-somebody-did-" * 2
+FAILED = "there is no room for this request at the moment; come back later"
+
+
+def awkward() -> Iterator[Fact]:
+    """A run that crashed: an agent with a long name, one that failed, one that said nothing."""
+    task = ev.RunStarted(task="do it " * 900, task_chars=5_400, model="m", version="0", root="/")
+    yield "main", 0, task
+    yield "main", 0, started("main")
+    for name in (f"{LONG_NAME}-1", "writer-2", "reviewer-3"):
+        yield name, 0, started(name, "main", brief="word " * 90)
+    reply = ev.ModelReplied(
+        model="claude-sonnet-4-5", blocks=[], stop_reason="end_turn", usage=Usage(400, 9, 9_000)
+    )
+    yield f"{LONG_NAME}-1", 1, reply
+    failure = ev.ModelFailed(model="claude-sonnet-4-5", kind="overloaded", message=FAILED)
+    yield "writer-2", 1, failure
+    for name, status, reason in (
+        ("writer-2", "failed", "provider:overloaded"),
+        ("reviewer-3", "empty", "no_answer"),
+    ):
+        usage = Usage()
+        yield (
+            *(name, 1),
+            ev.AgentEnded(status=status, reason=reason, turns=1, tool_calls=0, usage=usage),  # type: ignore[arg-type]
+        )
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of files: an awkward run, and one of which nothing but its beginning is recorded."""
+    root = workspace(tmp_path_factory, "odd")
+    runs = {"awkward": list(awkward()), "empty": list(awkward())[:1]}
+    for run_id, facts in runs.items():
+        apart(lambda facts=facts, run_id=run_id: write_journal(root, facts, run_id))  # type: ignore[misc]
+        ran = outrider(root, "view", run_id, "--log-content", "--export", f"{run_id}.html")
+        assert ran.code == 0, ran.err
+    return {run_id: (root / f"{run_id}.html").as_uri() for run_id in runs}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("run_id", ["awkward", "empty"])
+def test_long_names_failures_and_nothing_at_all_have_their_place(
+    browser: Any, odd: dict[str, str], run_id: str, width: int
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 700})
+    try:
+        page = Page(context)
+        page.open(odd[run_id])
+        for view in VIEWS:
+            page.go(view)
+            page.wait("document.querySelector('main').innerText.length > 3")
+            assert page.value("document.documentElement.scrollWidth") <= width, view
+            assert page.value("document.querySelector('main').scrollWidth") <= width, view
+        assert page.errors == []
+    finally:
+        context.close()
+
+
+def test_an_agent_that_failed_says_why(page: Page, odd: dict[str, str]) -> None:
+    page.open(odd["awkward"])
+    assert page.text("#status") == "crashed"
+    assert "failed (provider:overloaded)" in page.text()
+    page.go("#agent/2")
+    page.wait("document.querySelector('main').innerText.includes('Last error')")
+    assert FAILED in page.text("main .facts")
+
+
+def test_views_of_a_run_without_agents_say_that_there_is_nothing(
+    page: Page, odd: dict[str, str]
+) -> None:
+    page.open(odd["empty"])
+    assert "No agent has started yet." in page.text()
+    assert "0 agents" in page.text()
+    said = {"#turns/0": "No call yet.", "#todos": "No agent has", "#tools": "No tool was called"}
+    for view, words in said.items():
+        page.go(view)
+        page.wait(f"document.querySelector('main').innerText.includes('{words}')")
+
+
+def test_who_wants_no_motion_gets_none(browser: Any, odd: dict[str, str]) -> None:
+    moves = "[...document.querySelectorAll('main *')].some(n => getComputedStyle(n).animationName !== 'none')"
+    for wish, moving in (("no-preference", True), ("reduce", False)):
+        context = browser.new_context(reduced_motion=wish)
+        try:
+            page = Page(context)
+            page.open(odd["awkward"])
+            page.value("document.querySelector('.dot').classList.add('running')")
+            assert page.value(moves) is moving
+        finally:
+            context.close()
+
+
+def test_the_frame_around_a_list_is_for_who_uses_keys(page: Page, team: Viewer) -> None:
+    page.open(team.address)
+    page.wait("document.activeElement.matches('.agents')")
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.value(outline) == "none"
+    page.tab.keyboard.press("j")
+    assert page.value(outline) != "none"
+
+
+def test_without_texts_the_page_says_how_to_have_them(browser: Any, small: Path) -> None:
+    """Sizes stand where texts would, and search finds names still."""
+    with viewer(small, "team", texts=False) as running:
+        context = browser.new_context()
+        try:
+            page = Page(context)
+            page.open(running.address)
+            assert page.text("#hint code") == "outrider view team --log-content"
+            assert "11 characters · text is shown with --log-content" in page.text()
+            for view in VIEWS:
+                page.go(view)
+                page.wait("document.querySelector('main').innerText.length > 10")
+                assert "merged" not in page.text()
+            page.tab.fill("#search", "explorer")
+            page.wait("document.querySelector('main').innerText.includes('Agents (1)')")
+            assert page.errors == []
+        finally:
+            context.close()
 
 
 def test_light_and_dark_follow_the_system_and_the_key(browser: Any, team: Viewer) -> None:

@@ -51,10 +51,12 @@ function facts(row) {
     ["Turns · requests · tool calls", `${row.turns} · ${row.requests} · ${row.tool_calls}`], ["Offloaded · compactions", `${row.offloaded} · ${row.compactions}`],
     ["Conclusion → returned", `${num(row.conclusion_tokens)} → ${num(row.returned_tokens)} tokens`], ["Time", dur(row.seconds)],
   ];
+  const failed = of(row.n).models.filter(isFailed).at(-1);
   return [
     h("h2", said(nameOf(row.n)), " ", link("turns/" + row.n, "what it was sent →")),
     said(row.brief, "p.soft"),
-    h("dl.facts", pairs.map(([name, value]) => h("div", h("dt", name), h("dd", value)))),
+    h("dl.facts", pairs.map(([name, value]) => h("div", h("dt", name), h("dd", value))),
+      failed ? h("div.across", h("dt", `Last error (turn ${failed[M.turn]}, ${failed[M.stop].replace("failed: ", "")})`), h("dd.bad", said(failed[M.error]))) : null),
   ];
 }
 
@@ -64,13 +66,14 @@ const H = 250, LEFT = 46, BOTTOM = 24, TOP = 18;
 
 function occupancy(row, mine, lines, W) {
   const calls = mine.models.filter((call) => call[M.purpose] !== "summary" && contextOf(call) > 0);
-  const title = h("h2", "Context at every call");
+  const title = h("h2", "Context at every call", h("span.soft", ", in tokens"));
   if (!calls.length) return [title, h("p.soft", "No call has reported its tokens yet.")];
   const peak = calls.reduce((most, call) => Math.max(most, contextOf(call)), 0);
   // A context that stays far below every line would be a row of dots under them.
   const close = !lines || lines.some((line) => peak > line[1] * 0.4);
   const most = close ? Math.max(row.window, peak) : peak * 1.25;
-  const step = (W - LEFT - 8) / calls.length;
+  // A few calls are bars, not walls.
+  const step = Math.min(64, (W - LEFT - 8) / calls.length);
   const x = (i) => LEFT + i * step;
   const y = (tokens) => H - BOTTOM - (tokens / most) * (H - BOTTOM - TOP);
   const node = svg("svg", { class: "chart", viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Context tokens of ${calls.length} calls, peak ${num(row.peak)} of ${num(row.window)}; the same as a table below` });
@@ -94,7 +97,9 @@ function occupancy(row, mine, lines, W) {
     shape.append(svg("title", {}, `turn ${mark[K.turn]}: ${word}, ${mark[K.text]}`));
     node.append(shape);
   }
-  node.append(label(LEFT, H - 6, "turn " + calls[0][M.turn]), label(W - 8, H - 6, "turn " + calls[calls.length - 1][M.turn], "end"));
+  node.append(label(LEFT, H - 6, "turn " + calls[0][M.turn]));
+  const end = x(calls.length - 1) + step;
+  if (end > LEFT + 120) node.append(label(end, H - 6, "turn " + calls[calls.length - 1][M.turn], "end"));
   return [title, node,
     legend([["read", "cache read"], ["write", "cache write"], ["input", "uncached"]]),
     close ? null : h("p.soft", `Far below the policy's lines: offload ${num(lines[0][1])}, compact ${num(lines[0][2])}, exhausted ${num(lines[0][3])} of ${num(row.window)} tokens.`),
@@ -149,7 +154,7 @@ export function callList() {
 export const isFailed = (call) => call.length < 10 ? call[C.error] : String(call[M.stop]).startsWith("failed");
 
 function modelCells(call) {
-  return [ms(call[M.start]), ms(call[M.end] - call[M.start]), call[M.turn], h("span", `model (${call[M.purpose]}) `, h("span.soft", call[M.model])),
+  return [ms(Math.max(0, call[M.start])), ms(call[M.end] - call[M.start]), call[M.turn], h("span", `model (${call[M.purpose]}) `, h("span.soft", call[M.model])),
     `${short(contextOf(call))} → ${short(call[M.output])}`, h("span", { class: isFailed(call) ? "bad" : "soft", title: isText(call[M.error]) ? call[M.error] : null }, howItWent(call))];
 }
 

@@ -33,6 +33,7 @@ function route() {
   const entry = VIEWS.find(([path]) => path === name);
   view = name === "search" ? searchView() : (entry || VIEWS[0])[2](...rest);
   fill(find("tabs"), VIEWS.map(([path, title]) => h("a", { href: "#" + path, "aria-current": path === (entry ? name : name === "search" ? null : "") ? "page" : null }, title)));
+  find("tabs").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   main.replaceChildren(...view.node);
   main.scrollTop = 0;
   head();
@@ -93,6 +94,10 @@ find("theme").addEventListener("click", flipTheme);
 find("keys").addEventListener("click", () => help.showModal());
 help.querySelector("button").addEventListener("click", () => help.close());
 document.addEventListener("keydown", press);
+// Who has not touched a key needs no frame around what the keys would act on.
+for (const [kind, keyed] of [["keydown", true], ["pointerdown", false]]) {
+  document.addEventListener(kind, () => document.documentElement.classList.toggle("keyed", keyed), true);
+}
 window.addEventListener("hashchange", route);
 // The token has done its work: it must not stay in the address, where it is seen and copied.
 if (location.search) history.replaceState(null, "", location.pathname + location.hash);

@@ -65,7 +65,13 @@ export function short(value) {
 }
 
 // A price that is not known is shown as such, never as zero.
-export const usd = (value) => value == null ? "?" : "$" + (value >= 100 ? num(value) : value.toFixed(value && value < 0.1 ? 4 : 2));
+// scale: the largest value of a column, so that all of it has the same decimals.
+export function usd(value, scale) {
+  if (value == null) return "?";
+  const digits = scale == null ? (value && value < 0.1 ? 4 : 2) : scale < 10 ? 4 : 2;
+  return "$" + value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
 export const pct = (value) => value == null ? "–" : Math.round(value * 100) + " %";
 
 export function dur(seconds) {

@@ -35,6 +35,7 @@ export function list({ kind, label, columns: told, cells, open, chosen, key, lev
     items = fresh;
     if (before !== undefined && items[at] !== before) at = items.indexOf(before);
     node.setAttribute("aria-rowcount", items.length + 1);
+    node.style.setProperty("--count", Math.max(2, items.length));
     if (items.length) empty.remove();
     else rows.append(empty);
     redraw();

@@ -26,12 +26,12 @@ function tile(what, much, more) {
 }
 
 function tileNodes() {
-  const run = state.run, agents = rows();
+  const run = state.run, agents = rows().filter((row) => state.order.includes(row.n));
   const open = agents.filter((row) => !row.status).length;
   const nodes = [
+    tile("Cost", usd(run.cost), count(run.requests, "request") + (run.cost === null ? "; a price is not known" : "") + (run.unreported ? `; ${num(run.unreported)} without a report, in no sum` : "")),
     h("div.tile.double", h("div.what", "Tokens"), h("div.much", num(run.total)), tokenBar(run),
       legend(KINDS.map(([kind, name]) => [kind, name, short(run[kind])]))),
-    tile("Cost", usd(run.cost), count(run.requests, "request") + (run.cost === null ? "; a price is not known" : "") + (run.unreported ? `; ${num(run.unreported)} without a report, in no sum` : "")),
     tile("From the cache", pct(run.cache_share), "of all input"),
     tile("Time", dur(run.seconds), count(agents.length, "agent") + (open && run.status === "running" ? `, ${open} at work` : "")),
   ];
@@ -40,7 +40,7 @@ function tileNodes() {
     nodes.push(tile("Most tokens", link("agent/" + n, pct(share)), [link("agent/" + n, said(nameOf(n))), ` · ${short(tokens)} tokens`]));
   }
   const [tool] = state.accounts?.tools || [];
-  if (tool) nodes.push(tile("Most costly tool", link("tools", pct(tool.share)), [link("tools", said(tool.name)), ` · results carried as ${short(tool.carried)} tokens`]));
+  if (tool?.carried) nodes.push(tile("Most costly tool", link("tools", pct(tool.share)), [link("tools", said(tool.name)), ` · results carried as ${short(tool.carried)} tokens`]));
   else if (run.top_tool) {
     const [name, chars, share] = run.top_tool;
     nodes.push(tile("Most tool output", link("tools", pct(share)), [link("tools", said(name)), ` · ${short(chars)} characters`]));
@@ -75,7 +75,7 @@ function agentTree() {
       link("agent/" + n, said(nameOf(n))), " ", said(row.brief, "span.soft"));
     const doing = row.status || status === "running" ? row.doing : status;
     return [
-      name, h("span", { class: tone(status), title: doing }, doing), tokenBar(row, most), num(row.total), pct(row.cache_share), usd(row.cost),
+      name, h("span", { class: tone(status), title: doing }, doing), tokenBar(row, most), num(row.total), pct(row.cache_share), usd(row.cost, state.run.cost ?? 0),
       gauge(row.peak, row.window, `${short(row.peak)} / ${short(row.window)}`, "peak"),
       num(row.turns), dur(row.seconds),
     ];

@@ -52,7 +52,7 @@ export function toolView() {
     columns: "Tool|Calls.num|Errors.num.wide|Characters.num.wide|Tokens.num.wide|Carried|Cost.num|Time.num.wide",
     cells: (row) => {
       const more = known[row.name];
-      return [said(row.name), num(row.calls), h("span", { class: row.errors ? "bad" : "" }, num(row.errors)), num(row.chars), more ? num(more.tokens) : "…", more ? gauge(more.share, 1, `${short(more.carried)} · ${pct(more.share)}`, "share") : "…", more ? usd(more.cost) : "…", ms(row.ms)];
+      return [said(row.name), num(row.calls), h("span", { class: row.errors ? "bad" : "" }, num(row.errors)), num(row.chars), more ? num(more.tokens) : "…", more ? gauge(more.share, 1, `${short(more.carried)} · ${pct(more.share)}`, "share") : "…", more ? usd(more.cost, state.run.cost ?? 0) : "…", ms(row.ms)];
     },
   });
   return { title: "Tools", node: [h("p.soft", "Carried: the tokens of a tool's results, counted in every request that they were part of; cost: what that was billed."), made.node], update() {

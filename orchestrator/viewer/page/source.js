@@ -28,6 +28,8 @@ export function start(told) {
 
 // An agent that is busy changes five times a second; its detail is a replay.
 const PAUSE_MS = 2000;
+// Of an agent that has not begun: of a run that ended, or crashed, before.
+const NOTHING = { conclusion: "", blocks: [], turns: [] };
 let later = 0;
 
 // All that an agent was sent (see turns.py). Asked for again only when the agent has gone on.
@@ -41,7 +43,7 @@ export function detailOf(n) {
     later = setTimeout(changed, wait);
     return known.promise;
   }
-  const promise = isFile ? Promise.resolve(embedded("agent:" + row.id)) : fetched("agent?id=" + encodeURIComponent(row.id));
+  const promise = isFile ? Promise.resolve(embedded("agent:" + row.id) ?? NOTHING) : fetched("agent?id=" + encodeURIComponent(row.id));
   details.set(n, { rev: row.rev, at: Date.now(), promise });
   promise.catch(() => details.delete(n));
   return promise;

@@ -1,11 +1,11 @@
 // What an agent was sent, turn by turn: by section, with what is new and where the rest went.
 
-import { bar, button, count, fill, gauge, h, isText, num, said, short, textBox } from "./dom.js";
+import { bar, button, count, fill, gauge, h, isText, legend, num, said, short, textBox } from "./dom.js";
 import { list } from "./list.js";
 import { detailOf } from "./source.js";
 import { nameOf, state } from "./state.js";
 
-const SHADES = ["used", "input", "read", "write", "output"];
+const SHADES = { "tools": "write", "system prompt": "used", "memory and instructions": "output", "first request": "tool", "summary": "input", "history": "read" };
 let onlyChanges = false;
 const opened = new Set(["history", "gone since the turn before"]);
 
@@ -62,13 +62,14 @@ function told(detail, turn, flip) {
   const sizes = turn.sections.map(([name, part]) => [name, part.reduce((sum, number) => sum + weigh(number), 0)]);
   const all = sizes.reduce((sum, [, size]) => sum + size, 0);
   const fresh = new Set(turn.new), section = (name, entries, mark) => sectionOf(name, entries, mark, detail.blocks, weigh);
-  const parts = sizes.map(([name, size], k) => [SHADES[k % SHADES.length], size, name]);
+  const parts = sizes.map(([name, size]) => [SHADES[name] || "soft", size, name]);
   return [
     h("div.panel",
       h("h2", `Turn ${turn.turn}`, turn.purpose === "agent" ? "" : ` (${turn.purpose})`),
       h("p.soft", turn.told + (turn.attempts > 1 ? ` · sent ${turn.attempts} times` : "")),
       h("p", { class: turn.proven === false ? "bad" : "soft" }, turn.proof),
       bar(parts, all, sizes.map(([name, size]) => `${name} ${num(size)}`).join(", ")),
+      legend(parts.map(([shade, size, name]) => [shade, name, short(size)])),
       h("div.bar", { style: { marginTop: "8px" } },
         h("span", `${count(turn.new.length, "part")} new, ${num(turn.left.length)} gone since the turn before`), h("span.space"),
         button("Only what changed ( c )", flip, { "aria-pressed": String(onlyChanges) }))),
