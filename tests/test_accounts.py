@@ -251,9 +251,13 @@ def test_tools_never_carry_more_than_was_read(sizes: list[int], parallel: int) -
         """
         return "é" * size
 
+    waiting = list(sizes)
+
     def script(request: Request) -> Any:
-        done = len(results(request))
-        wanted = sizes[done : done + parallel]
+        if request.purpose == "summary":
+            return "Texts were seen."
+        # Not by the results in the request: a compaction takes some of them out.
+        wanted, waiting[:] = waiting[:parallel], waiting[parallel:]
         return [call("text", size=size) for size in wanted] or "done"
 
     with tempfile.TemporaryDirectory() as folder:

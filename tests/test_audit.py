@@ -36,7 +36,7 @@ def page(number: int) -> str:
     Args:
         number: Which page.
     """
-    return f"page {number}: " + f"word{number} " * (400 if number % 5 else 2_000)
+    return f"page {number}: " + f"word{number} " * (580 if number % 5 else 2_000)
 
 
 class Script:
@@ -61,7 +61,7 @@ class Script:
             return self.named(
                 request, [call("task", prompt="look"), {"type": "text", "text": "one"}]
             )
-        if self.answers < 120:
+        if self.answers < 85:
             return self.named(request, [call("page", number=self.answers)])
         return self.named(request, [{"type": "text", "text": "All is read."}])
 
