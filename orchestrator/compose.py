@@ -105,10 +105,21 @@ def settings_of(
 ) -> Context:
     """The context settings of one agent."""
     settings = context_of(definition, context)
-    # A child may run on a smaller model than the one that the run's --window was chosen for.
-    if is_child and settings.window is not None and window.known:
-        settings = replace(settings, window=min(settings.window, window.input_cap))
-    return settings
+    return within(settings, window) if is_child else settings
+
+
+def within(settings: Context, window: Window) -> Context:
+    """The settings for an agent on another model than the one that the run's --window was chosen
+    for: a smaller one bounds it."""
+    if settings.window is None or not window.known:
+        return settings
+    return replace(settings, window=min(settings.window, window.input_cap))
+
+
+def turns_of(definition: Definition, of_run: int | None) -> int | None:
+    """The most turns that an agent may take: the less of what its definition and the run say."""
+    said = [turns for turns in (of_run, definition.max_turns) if turns is not None]
+    return min(said, default=None)
 
 
 def context_of(definition: Definition, context: Context) -> Context:
@@ -143,7 +154,6 @@ def started(
     window = window_of(model, facts)
     settings = settings_of(definition, context, window, is_child=parent_id is not None)
     working = working_window(settings, window)
-    turns = [n for n in (max_turns, definition.max_turns) if n is not None]
     return AgentStarted(
         agent_id=agent_id,
         parent_id=parent_id,
@@ -158,7 +168,7 @@ def started(
         system=list(system),
         tool_schemas=[t.schema for t in tools],
         policy=asdict(settings),
-        max_turns=min(turns, default=None),
+        max_turns=turns_of(definition, max_turns),
         binds_thinking=binds_thinking(model),
         diagnostics=facts.diagnostics,
         returns=returns,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from orchestrator import compose
 from orchestrator.context.policy import output_reserve, working_window
 from orchestrator.context.windows import binds_thinking
@@ -25,10 +23,7 @@ def switch_after(
     if fallback is None or not error.retryable or fallback.name == state.spec.model:
         return None
     window = compose.window_of(fallback.name, fallback.facts)
-    settings = state.settings
-    if settings.window is not None and window.known:
-        settings = replace(settings, window=min(settings.window, window.input_cap))
-    working = working_window(settings, window)
+    working = working_window(compose.within(state.settings, window), window)
     return ModelSwitched.model_validate(
         {
             "from": state.spec.model,

@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+# Input prices against uncached input: what the provider asks for a cache read and for writes.
+READ_PRICE = 0.1
+WRITE_5M_PRICE = 1.25
+WRITE_1H_PRICE = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -26,6 +31,17 @@ class Usage:
     def context_tokens(self) -> int:
         """Everything that the model read: uncached, cache read and cache write."""
         return self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
+
+    @property
+    def weighted(self) -> float:
+        """The input at its weight in price, in tokens of uncached input."""
+        one_hour = min(self.ephemeral_1h_input_tokens, self.cache_creation_input_tokens)
+        return (
+            self.input_tokens
+            + READ_PRICE * self.cache_read_input_tokens
+            + WRITE_5M_PRICE * (self.cache_creation_input_tokens - one_hour)
+            + WRITE_1H_PRICE * one_hour
+        )
 
     @property
     def total_tokens(self) -> int:

@@ -33,7 +33,7 @@ from orchestrator.ledger import Ledger, Usage
 
 # (model, usage of one call, seconds since the epoch) -> USD, or None where the price is not known.
 Price = Callable[[str, Usage, float], float | None]
-Key = Literal["agent", "model", "tool", "turn"]
+Key = Literal["agent", "model", "turn"]
 
 
 def unpriced(model: str, usage: Usage, at: float) -> float | None:
@@ -145,11 +145,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class TokenRow:
-    """Tokens and calls under one name: an agent's id, a model, a tool, or an agent's turn.
-
-    ``calls`` are model calls, or a tool's calls. ``chars`` and ``errors`` belong to tools: the
-    characters that it returned, and how many of its results were errors.
-    """
+    """Tokens and model calls under one name: an agent's id, a model, or an agent's turn."""
 
     name: str
     turn: int | None = None
@@ -157,8 +153,6 @@ class TokenRow:
     usage: Usage = Usage()
     unreported: int = 0
     cost_usd: float | None = 0.0
-    chars: int = 0
-    errors: int = 0
 
 
 def summarise(records: Iterable[Record], run_id: str, price: Price = unpriced) -> RunSummary:
@@ -170,8 +164,6 @@ def summarise(records: Iterable[Record], run_id: str, price: Price = unpriced) -
 
 def tokens_by(records: Iterable[Record], key: Key, price: Price = unpriced) -> list[TokenRow]:
     """Tokens by ``key``, in the order of first appearance."""
-    if key == "tool":
-        return _by_tool(records)
     rows: dict[tuple[str, int | None], TokenRow] = {}
     for record in records:
         fact = record.fact
@@ -185,21 +177,6 @@ def tokens_by(records: Iterable[Record], key: Key, price: Price = unpriced) -> l
                 usage=row.usage + (fact.usage or Usage()),
                 unreported=row.unreported + (fact.usage is None),
                 cost_usd=_add_cost(row.cost_usd, _cost(record, price)),
-            )
-    return list(rows.values())
-
-
-def _by_tool(records: Iterable[Record]) -> list[TokenRow]:
-    rows: dict[str, TokenRow] = {}
-    for record in records:
-        fact = record.fact
-        if isinstance(fact, ToolReturned):
-            row = rows.get(fact.tool) or TokenRow(fact.tool, cost_usd=None)
-            rows[fact.tool] = replace(
-                row,
-                calls=row.calls + 1,
-                chars=row.chars + fact.chars,
-                errors=row.errors + fact.is_error,
             )
     return list(rows.values())
 

@@ -195,9 +195,9 @@ class Revival:
         """The event by which an agent goes on, with the settings of now."""
         options, spec = self._team.options, agent.state.spec
         definition = self.definition_of(agent.agent_id, spec.agent_type)
-        turns = [n for n in (options.limits.max_turns, definition.max_turns) if n is not None]
         in_flight = [i for i, _ in agent.state.unanswered if i in agent.state.begun]
-        fact = AgentResumed(interrupted=len(in_flight), max_turns=min(turns, default=None))
+        turns = compose.turns_of(definition, options.limits.max_turns)
+        fact = AgentResumed(interrupted=len(in_flight), max_turns=turns)
         settings = compose.settings_of(
             definition,
             options.context,

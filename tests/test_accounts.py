@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from orchestrator import Context, Limits, Request, run
 from orchestrator.accounts import ToolAccount, by_tool, figures_by, isolation
-from orchestrator.cli.tokens import isolation_line
+from orchestrator.cli.tokens_tables import isolation_line
 from orchestrator.errors import ConfigError
 from orchestrator.events import (
     AgentSpawned,
@@ -183,7 +183,7 @@ def test_a_tools_results_cost_by_how_long_they_stay_and_how_they_are_read() -> N
     steps: list[Step] = [
         *first,
         ("main", 1, returned("big", 4_000)),
-        ("main", 1, returned("small", 400, 1)),
+        ("main", 1, returned("small", 400, 1).model_copy(update={"is_error": True})),
     ]
     from orchestrator.state import replay
 
@@ -206,6 +206,7 @@ def test_a_tools_results_cost_by_how_long_they_stay_and_how_they_are_read() -> N
     assert big.usage.cache_creation_input_tokens == big.tokens  # in its first request
     assert big.usage.cache_read_input_tokens == pytest.approx(3 * big.tokens, abs=2)
     assert big.carried == pytest.approx(4 * big.tokens, abs=2)
+    assert (small.calls, small.errors, small.chars, small.requests) == (1, 1, 400, 4)
     assert small.tokens == pytest.approx(100 + 16, abs=8)
     assert big.cost_usd == pytest.approx((1.25 + 3 * 0.1) * big.tokens / 1e6, rel=0.01)
 

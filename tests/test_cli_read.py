@@ -18,7 +18,7 @@ from orchestrator import Report, Request, run
 from orchestrator.cli.log import pretty, whole_lines
 from orchestrator.cli.runs import fitted
 from orchestrator.cli.table import Column, cost, duration, short_number, table, width_of
-from orchestrator.cli.tokens import agent_tables
+from orchestrator.cli.tokens_tables import agent_tables
 from orchestrator.errors import Overloaded
 from orchestrator.journal import read_records
 from orchestrator.ledger import Usage

@@ -200,14 +200,6 @@ def test_tokens_by_agent_model_and_turn() -> None:
     assert turns == [("main", 1, 1), (CHILD, 1, 3), ("main", 2, 1)]
 
 
-def test_tools_by_calls_characters_and_errors() -> None:
-    """What tools returned; their token cost is not known here."""
-    assert tokens_by(records(*WHOLE), "tool", price) == [
-        TokenRow("ls", calls=1, chars=40, cost_usd=None),
-        TokenRow("read_file", calls=2, chars=5_010, errors=1, cost_usd=None),
-    ]
-
-
 USAGES = st.builds(Usage, *[st.integers(0, 1_000)] * 6)
 
 

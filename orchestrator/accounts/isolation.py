@@ -8,15 +8,10 @@ from typing import Any
 
 from orchestrator import events as ev
 from orchestrator.events import Record
-from orchestrator.ledger import Usage
+from orchestrator.ledger import READ_PRICE, WRITE_5M_PRICE, Usage
 from orchestrator.messages import tool_uses
 from orchestrator.state import State, apply
 from subagents import DELEGATING
-
-# Input prices against uncached input: what the provider asks for a cache read and for writes.
-READ_PRICE = 0.1
-WRITE_5M_PRICE = 1.25
-WRITE_1H_PRICE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ def isolation(records: Iterable[Record]) -> Isolation | None:
         agents=sum(isinstance(r.fact, ev.AgentStarted) for r in known),
         # Where the run had no cache, the one agent is given none either.
         alone_weighted=round(alone.weighted) if _is_cached(total) else alone.carried,
-        weighted=round(_weighted(total)),
+        weighted=round(total.weighted),
     )
 
 
@@ -142,14 +137,3 @@ def _last_states(records: Sequence[Record]) -> dict[str, State]:
 
 def _is_cached(usage: Usage) -> bool:
     return usage.cache_read_input_tokens + usage.cache_creation_input_tokens > 0
-
-
-def _weighted(usage: Usage) -> float:
-    one_hour = min(usage.ephemeral_1h_input_tokens, usage.cache_creation_input_tokens)
-    five_minutes = usage.cache_creation_input_tokens - one_hour
-    return (
-        usage.input_tokens
-        + READ_PRICE * usage.cache_read_input_tokens
-        + WRITE_5M_PRICE * five_minutes
-        + WRITE_1H_PRICE * one_hour
-    )

@@ -41,12 +41,9 @@ class Added:
         return None
 
 
-def is_call(fact: ev.Fact) -> bool:
-    return isinstance(fact, ev.ModelReplied | ev.ModelFailed)
-
-
 def calls_of(whole: Iterable[Whole]) -> list[Whole]:
-    return [each for each in whole if is_call(each.record.fact)]
+    calls = ev.ModelReplied | ev.ModelFailed
+    return [each for each in whole if isinstance(each.record.fact, calls)]
 
 
 def unreported(calls: Iterable[Whole]) -> Iterator[Unreported]:

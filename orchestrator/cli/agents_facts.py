@@ -169,8 +169,8 @@ def _model(definition: Definition, settings: Settings) -> tuple[str, int, bool]:
         DEFAULT_MODEL,
         MODEL_ALIASES,
         REHEARSAL,
-        context_of,
         resolved,
+        settings_of,
     )
     from orchestrator.context import window_for
     from orchestrator.context.policy import working_window
@@ -180,10 +180,7 @@ def _model(definition: Definition, settings: Settings) -> tuple[str, int, bool]:
     main = resolved(settings.model or DEFAULT_MODEL, aliases)
     model = REHEARSAL if main == REHEARSAL else main if shown == "inherit" else shown
     window = window_for(model)
-    context = context_of(definition, settings.context())
-    # A child may run on a smaller model than the one that the window was chosen for.
-    if context.window is not None and window.known:
-        context = replace(context, window=min(context.window, window.input_cap))
+    context = settings_of(definition, settings.context(), window, is_child=True)
     return (
         model if main == REHEARSAL else shown,
         working_window(context, window),

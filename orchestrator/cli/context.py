@@ -53,7 +53,7 @@ def context(
     """
     from orchestrator.cli.output import print_json
     from orchestrator.cli.terminal import print_lines, width
-    from orchestrator.hindsight import calls_of, difference
+    from orchestrator.hindsight import calls_of, difference, pieces_of
     from orchestrator.journal import read_records
     from orchestrator.rundir import find_run
 
@@ -63,11 +63,12 @@ def context(
     calls = calls_of(records, agent_id, place.run_id)
     call, before = _chosen(calls, agent_id, turn)
     change = difference(calls, before, call) if diff and before is not None else None
+    pieces = pieces_of(call)
     if as_json:
-        print_json(_as_json(calls, call, change))
+        print_json(_as_json(calls, call, pieces, change))
     else:
-        print_lines(described(calls, call, width()))
-        print_lines(_difference(change, call) if diff else _contents(call))
+        print_lines(described(calls, call, pieces, width()))
+        print_lines(_difference(change, call) if diff else _contents(pieces))
 
 
 def _agent(records: Sequence[Record], text: str) -> str:
@@ -97,11 +98,12 @@ def _chosen(calls: Sequence[Call], agent_id: str, turn: int | None) -> tuple[Cal
 # ── for people ──
 
 
-def described(calls: Sequence[Call], call: Call, width: int | None) -> list[str]:
-    """Which call it is, and its sections in figures."""
-    from orchestrator.hindsight import SECTIONS, pieces_of
+def described(
+    calls: Sequence[Call], call: Call, pieces: Sequence[Piece], width: int | None
+) -> list[str]:
+    """Which call it is, and its sections, of which ``pieces`` are all, in figures."""
+    from orchestrator.hindsight import SECTIONS
 
-    pieces = pieces_of(call)
     rows = []
     for section in SECTIONS:
         own = [piece for piece in pieces if piece.section == section]
@@ -143,10 +145,8 @@ def _title(calls: Sequence[Call], call: Call) -> list[str]:
     return lines
 
 
-def _contents(call: Call) -> Iterator[str]:
-    from orchestrator.hindsight import pieces_of
-
-    for piece in pieces_of(call):
+def _contents(pieces: Sequence[Piece]) -> Iterator[str]:
+    for piece in pieces:
         yield ""
         yield f"── {_label(piece)} ──"
         yield from piece.text.splitlines() or [""]
@@ -191,11 +191,12 @@ def _preview(piece: Piece) -> str:
 # ── for programs ──
 
 
-def _as_json(calls: Sequence[Call], call: Call, change: Difference | None) -> dict[str, Any]:
+def _as_json(
+    calls: Sequence[Call], call: Call, pieces: Sequence[Piece], change: Difference | None
+) -> dict[str, Any]:
     from orchestrator.events import SCHEMA
-    from orchestrator.hindsight import SECTIONS, pieces_of
+    from orchestrator.hindsight import SECTIONS
 
-    pieces = pieces_of(call)
     fact = call.fact
     return {
         "schema": SCHEMA,

@@ -16,8 +16,6 @@ The replies are the recorded ones, whatever they were shown: a model that sees l
 """
 
 from orchestrator.whatif.figures import (
-    READ_PRICE,
-    WRITE_PRICE,
     Call,
     Compaction,
     Exhausted,
@@ -38,8 +36,6 @@ from orchestrator.whatif.recorded import (
 __all__ = [
     "PAGE_CHARS",
     "PREFIX_TOKENS",
-    "READ_PRICE",
-    "WRITE_PRICE",
     "Call",
     "Compaction",
     "Conversation",

@@ -11,10 +11,6 @@ from orchestrator.context.policy import Level
 from orchestrator.ledger import Usage
 from orchestrator.state import State
 
-# Input prices against uncached input.
-WRITE_PRICE = 1.25
-READ_PRICE = 0.1
-
 Purpose = Literal["agent", "read_back", "summary"]
 
 
@@ -40,7 +36,7 @@ class Call:
     @property
     def billed(self) -> float:
         """Input tokens at their weight in price."""
-        return self.uncached + WRITE_PRICE * self.written + READ_PRICE * self.read
+        return self.usage.weighted
 
     @property
     def usage(self) -> Usage:
