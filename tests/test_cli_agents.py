@@ -88,6 +88,31 @@ def test_what_is_shown_is_what_a_run_grants(cli: Cli, root: Path) -> None:
     assert granted["main"] == [*shown["general"], "remember", "update_memory", "forget"]
 
 
+def test_without_the_background_neither_a_run_nor_what_is_shown_has_its_tools(
+    cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the option, the environment, and the settings of the workspace."""
+
+    def of_main(*options: str) -> set[str]:
+        assert cli("run", "look", "--model", "rehearsal", "--quiet", *options).code == 0
+        lines = cli("log", "latest", "--event", "agent_started", "--json").out.splitlines()
+        return {*json.loads(lines[0])["tools"]}
+
+    def of_general() -> set[str]:
+        return {*shown(cli, "general")["tools"]}
+
+    both = {"check_task", "cancel_task"}
+    assert both < of_main()
+    assert both < of_general()
+    assert not both & of_main("--no-background")
+    (root / ".outrider/config.toml").write_text("background = false\n")
+    assert not both & of_main()
+    assert not both & of_general()
+    assert both < of_main("--background")
+    monkeypatch.setenv("OUTRIDER_BACKGROUND", "yes")
+    assert both < of_general()
+
+
 def test_show_has_tools_model_prompt_and_problems(cli: Cli, team: Path) -> None:
     """D6."""
     shown = cli("agents", "show", "Repaired").out

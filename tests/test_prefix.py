@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import Permissions, Request, run
+from orchestrator import Limits, Permissions, Request, resume, run
 from orchestrator.testing import ScriptedModel, call, results
 
 pytestmark = pytest.mark.asyncio
@@ -151,6 +151,22 @@ async def test_what_is_off_says_how_it_is_enabled(tmp_path: Path) -> None:
         off = f"[error] no tool '{name}': it is off in this run (the user can enable it: {how}). Tools"
         assert answer.startswith(off)
     assert nothing.startswith("[error] no tool 'nothing_at_all'. Tools: ls, ")
+
+
+async def test_a_run_that_is_resumed_has_what_it_had(tmp_path: Path) -> None:
+    """A switch is kept with the run."""
+    seen: list[Request] = []
+
+    def script(request: Request) -> Any:
+        seen.append(request)
+        return [call("ls")] if len(seen) == 1 else "done"
+
+    model, first = ScriptedModel(script), Limits(max_turns=1)
+    report = await run("x", model=model, root=tmp_path, limits=first, **NOTHING_ON)
+    await resume(report.run_id, model=model, root=tmp_path, limits={"max_turns": 5})
+    assert [r.tools for r in seen] == [seen[0].tools] * len(seen)
+    assert len(seen) >= 3
+    assert "check_task" not in names(seen[0])
 
 
 async def test_what_is_denied_is_not_said_to_be_a_matter_of_a_switch(tmp_path: Path) -> None:

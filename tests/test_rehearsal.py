@@ -18,7 +18,7 @@ import sniffio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator import Context, run
+from orchestrator import Context, Permissions, run
 from orchestrator.context.offload import is_over, placeholder
 from orchestrator.messages import (
     Block,
@@ -307,6 +307,15 @@ async def test_a_failed_child_is_reported_as_failed(tmp_path: Path) -> None:
     assert [todo.content for todo in parse(crew.plan) if todo.status != "completed"] == [
         "Survey docs (3 listed)"
     ]
+
+
+async def test_the_report_says_what_it_could_not_see(tmp_path: Path) -> None:
+    """Denied files are not listed to it, so it cannot name them: it says that there may be some."""
+    plant(tmp_path, {**library(), "secret/key.py": "x = 1\n"})
+    denied = Permissions(deny=("read(secret/**)",))
+    report = await run(TASK, model="rehearsal", root=tmp_path, permissions=denied)
+    assert "secret" not in report.conclusion
+    assert "what .gitignore names and what a rule denies" in report.conclusion
 
 
 async def test_a_partial_child_is_reported_as_partial(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator import Limits, Permissions, Report, Request, resume, run
+from orchestrator import Limits, Permissions, Reins, Report, Request, resume, run
 from orchestrator.testing import ScriptedModel, call, results
 from subagents import FOLDERS
 from tests.shells import _known_processes, needs_sandbox, processes
@@ -394,6 +394,16 @@ async def test_a_command_that_was_under_way_is_not_run_again_by_a_resumed_run(
     assert report.status == "finished"
     assert "interrupted" in report.conclusion
     assert stored(tmp_path, "started") == ["x\n"]
+
+
+async def test_a_command_cannot_steer_its_own_run(tmp_path: Path) -> None:
+    """The socket by which questions are answered and limits raised is not there; without the sandbox
+    it is, since a command may then do what its user may."""
+    look = {"command": "find . -type s; echo looked"}
+    (heard,) = await told(tmp_path, look, reins=Reins(socket=True))
+    assert heard == "looked\n[exit code 0]"
+    (heard,) = await told(tmp_path, look, reins=Reins(socket=True), sandbox=False)
+    assert heard.endswith("/steer.sock\nlooked\n[exit code 0]")
 
 
 # ── what says how agents work ──
