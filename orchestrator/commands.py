@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 
 from orchestrator.agent import Agent
-from orchestrator.context import offload
+from orchestrator.context.placeholders import stored_placeholder
 from orchestrator.events import Offloaded
 from orchestrator.execution import current_call
 from orchestrator.permitting import denied_by
@@ -88,9 +88,9 @@ class Commands:
         if ran.taken:
             rules = (f"protected {'/'.join(found.parts)}" for found in ran.taken)
             await self._agent.record(*(denied_by(rule, NAME) for rule in rules))
-        output, reader = ran.output, self._agent.state.spec.reader
+        output, by = ran.output, self._agent.state.read_back
         limit = self._agent.state.settings.offload_at
-        if reader is None or limit is None or output.chars + len(ending) < limit:
+        if by is None or limit is None or output.chars + len(ending) < limit:
             text = await self._shell.text(output)
             if not keep:
                 await self._shell.forget(output)
@@ -106,8 +106,8 @@ class Commands:
                 sha256=output.sha256,
             )
         )
-        stub = offload.stored_placeholder(
-            output.path, output.chars, output.lines, output.head, output.tail, reader
+        stub = stored_placeholder(
+            output.path, output.chars, output.lines, output.head, output.tail, by
         )
         return f"{stub}\n{ending}"
 

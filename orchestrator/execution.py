@@ -13,6 +13,7 @@ import anyio
 from orchestrator.agent import Agent, Call
 from orchestrator.concluding import conclude
 from orchestrator.context import offload
+from orchestrator.context.placeholders import placeholder
 from orchestrator.errors import JournalError
 from orchestrator.events import (
     Fact,
@@ -171,8 +172,8 @@ async def _text_at_birth(
 ) -> str:
     """The placeholder for a text over the limit; else the text itself. ``key``: which block of a
     list it is."""
-    limit, reader = agent.state.settings.offload_at, agent.state.spec.reader
-    if reader is None or not offload.is_over(text, limit):
+    limit, by = agent.state.settings.offload_at, agent.state.read_back
+    if by is None or not offload.is_over(text, limit):
         return text
     tool, tool_use_id, chars = use["name"], use["id"], len(text)
     try:
@@ -194,7 +195,7 @@ async def _text_at_birth(
             key=key,
         )
     )
-    return offload.placeholder(stored.path, text, reader)
+    return placeholder(stored.path, text, by)
 
 
 def _sendable(output: Output) -> Output:

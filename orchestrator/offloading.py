@@ -13,8 +13,8 @@ from workspace import StoredFile, WorkspaceError
 
 async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) -> None:
     """Store the parts and put placeholders in their place. What cannot be stored stays."""
-    reader = agent.state.spec.reader
-    assert reader is not None, "nothing is offloaded for an agent that cannot read it back"
+    by = agent.state.read_back
+    assert by is not None, "nothing is offloaded for an agent that cannot read it back"
     moved: list[Offloaded] = []
     failed: list[Fact] = []
     for part in parts:
@@ -38,7 +38,7 @@ async def offload(agent: Agent, reason: OffloadReason, parts: Sequence[Part]) ->
                 path=stored.path,
                 reason="input" if reason == "line" and part.is_input else reason,
                 sha256=stored.sha256,
-                placeholder=part.placeholder(stored.path, reader),
+                placeholder=part.placeholder(stored.path, by),
                 entry=part.entry,
                 block=part.block,
                 key=part.key,

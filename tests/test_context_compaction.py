@@ -14,6 +14,9 @@ NAMED = [
     "https://example.org/a?b=1",
     "src/app/main.py:42",
     "docs/guide.md",
+    ".github/workflows/ci.yml",
+    ".outrider/runs/r1/agents/main/results/0001-lookup.txt",
+    "../shared/notes.md:7",
     "3f2b8c1e-0000-4a11-9c3d-1234567890ab",
     "9f86d081884c7d65",
     "PROJ-1234",
@@ -156,6 +159,8 @@ def test_a_mechanical_summary_is_bounded_and_takes_in_the_one_before() -> None:
         ("src/app/a.py:12:def f():", "src/app/a.py:12"),
         ("2026-01-27-3f2b8c1e-0000-4a11-9c3d-1234567890ab", "3f2b8c1e-0000-4a11-9c3d-1234567890ab"),
         ("$DIR/data/x.json", "$DIR/data/x.json"),
+        ("(...src/app/a.py:12)", "src/app/a.py:12"),
+        ("see .9f86d081884c7d65.", "9f86d081884c7d65"),
     ],
 )
 def test_c7_shapes_inside_words_are_found_too(text: str, fact: str) -> None:

@@ -22,6 +22,7 @@ from orchestrator.context.estimate import weigh
 from orchestrator.context.history import THINKING, unit_starts
 from orchestrator.context.offload import Media
 from orchestrator.context.overflow import window_in
+from orchestrator.context.placeholders import ReadBack, placeholder
 from orchestrator.context.room import Compact, Offload
 from orchestrator.context.windows import Window
 from orchestrator.events import (
@@ -68,6 +69,7 @@ from tests.histories import IMAGE, conversations, orphans
 
 ARCHIVE = "history.md"
 READER = "read_file"
+BY = ReadBack(READER)
 # What a message becomes of which only thinking was left.
 WORDLESS = text_block("(thought without words)")
 SYSTEM = [text_block("You are an agent."), text_block("# Memory\n\nThe snapshot.")]
@@ -293,7 +295,7 @@ class Player:
             content, self.state.settings.offload_at
         ):
             return content
-        stub = offload.placeholder(self._store(content.encode()), content, READER)
+        stub = placeholder(self._store(content.encode()), content, BY)
         self.stubs[stub] = content
         return stub
 
@@ -309,7 +311,7 @@ class Player:
         moved: list[Offloaded] = []
         for part in step.parts:
             path = self._store(part.data)
-            stub = part.placeholder(path, READER)
+            stub = part.placeholder(path, BY)
             self.stubs[stub] = part.media or part.text
             moved.append(
                 Offloaded(

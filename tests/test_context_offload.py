@@ -10,41 +10,88 @@ from hypothesis import strategies as st
 
 from orchestrator.context import history, offload
 from orchestrator.context.offload import Media, Part
+from orchestrator.context.placeholders import (
+    ReadBack,
+    line_count,
+    media_placeholder,
+    old_placeholder,
+    placeholder,
+)
+from orchestrator.events import AgentStarted
 from orchestrator.messages import Block, assistant, text_block, tool_result, user
+from orchestrator.state import State, apply
 from tests.histories import stacked
 from tests.pictures import document, image, pdf, png
 
 PATH = ".outrider/runs/20261130-142501-a1b2c3/agents/explorer-0123456789/results/0001-grep.txt"
 
 
-@given(st.text(max_size=8_000), st.sampled_from(["read_file", "bash", "grep"]), st.booleans())
+READERS = st.builds(
+    ReadBack, st.sampled_from(["read_file", "bash", "fetch_back"]), st.sampled_from(["grep", None])
+)
+PLAIN = ReadBack("read_file")
+
+
+@given(st.text(max_size=8_000), READERS, st.booleans())
 def test_o2_a_placeholder_is_at_most_900_characters_whatever_the_text(
-    text: str, reader: str, old: bool
+    text: str, by: ReadBack, old: bool
 ) -> None:
     """O2"""
-    make = offload.old_placeholder if old else offload.placeholder
-    stub = make(PATH, text, reader)
+    make = old_placeholder if old else placeholder
+    stub = make(PATH, text, by)
     assert len(stub) <= 900
     first, *_, last = stub.split("\n")
     assert first == (
-        f"[offloaded {PATH} · {len(text):,} characters, {offload.line_count(text):,} lines"
+        f"[offloaded {PATH} · {len(text):,} characters, {line_count(text):,} lines"
         " · preview, not the whole]"
     )
-    assert reader in last
+    assert f"{by.reader}(" in last
     assert PATH in last
 
 
 def test_o2_it_shows_both_ends_and_the_call_that_reads_it_back() -> None:
     """O2"""
-    stub = offload.placeholder(PATH, "first words\n" + "x" * 9_000 + "\nlast words\n", "read_file")
+    stub = placeholder(PATH, "first words\n" + "x" * 9_000 + "\nlast words\n", PLAIN)
     assert "begins: first words" in stub
     assert "last words" in stub.split("ends: ")[1]
-    assert stub.endswith(f'Read it: read_file(path="{PATH}")')
+    assert stub.endswith(f'\nRead it: read_file(path="{PATH}")')
+
+
+def test_o2_a_tool_that_searches_is_named_first_where_the_agent_has_one() -> None:
+    """O2: a search brings back lines, reading brings back pages."""
+    stub = placeholder(PATH, "x" * 9_000, ReadBack("read_file", "grep"))
+    assert stub.endswith(f'\nSearch it with grep, or read it: read_file(path="{PATH}")')
+
+
+@pytest.mark.parametrize(
+    ("reader", "tools", "by"),
+    [
+        ("read_file", ["ls", "read_file", "grep"], ReadBack("read_file", "grep")),
+        ("read_file", ["ls", "read_file"], ReadBack("read_file")),
+        ("bash", ["bash"], ReadBack("bash", "grep")),
+        (None, ["grep"], None),
+    ],
+)
+def test_o2_only_tools_that_the_agent_has_are_named(
+    reader: str | None, tools: list[str], by: ReadBack | None
+) -> None:
+    """O2: with nothing to read it back nothing moves out; a shell has a grep of its own."""
+    event = AgentStarted(
+        agent_id="main",
+        definition="test",
+        model="m",
+        window_tokens=32_000,
+        output_tokens=1_000,
+        brief="go",
+        tools=tools,
+        reader=reader,
+    )
+    assert apply(State(), event).read_back == by
 
 
 def test_an_old_result_keeps_the_facts_in_it_by_name() -> None:
     text = "noise " * 200 + "order PROJ-4711 at src/queue.py:88 " + "noise " * 200
-    assert "names: PROJ-4711, src/queue.py:88" in offload.old_placeholder(PATH, text, "read_file")
+    assert "names: PROJ-4711, src/queue.py:88" in old_placeholder(PATH, text, PLAIN)
 
 
 @pytest.mark.parametrize(("size", "over"), [(5_000, False), (5_001, True)])
@@ -57,7 +104,7 @@ def test_o1_the_limit_is_exact(size: int, over: bool) -> None:
 
 def test_o9_text_that_looks_like_a_placeholder_is_content_like_any_other() -> None:
     """O9: what is moved is decided by size and place, never by how a text begins."""
-    fake = offload.placeholder(PATH, "x", "read_file") + "y" * 2_000
+    fake = placeholder(PATH, "x", PLAIN) + "y" * 2_000
     use = {"type": "tool_use", "id": "a", "name": "grep", "input": {}}
     turns = [assistant(use), user(tool_result("a", fake))]
     entries = stacked([user("go"), *turns, *turns])
@@ -66,7 +113,7 @@ def test_o9_text_that_looks_like_a_placeholder_is_content_like_any_other() -> No
 
 def test_o7_a_placeholder_is_never_moved_again() -> None:
     """O7"""
-    stub = offload.placeholder(PATH, "x" * 90_000, "read_file")
+    stub = placeholder(PATH, "x" * 90_000, PLAIN)
     use = {"type": "tool_use", "id": "a", "name": "grep", "input": {"path": stub}}
     entries = stacked([user("go"), *[assistant(use), user(tool_result("a", stub))] * 5])
     assert offload.old_parts(entries, keep_turns=1) == []
@@ -99,28 +146,24 @@ def where(parts: list[Part]) -> list[tuple[int, int, str | None, str]]:
     return [(p.entry, p.block, p.key, p.tool) for p in parts]
 
 
-@given(
-    st.text(max_size=300),
-    st.integers(0, 10**8),
-    st.sampled_from(["read_file", "bash", "grep"]),
-)
+@given(st.text(max_size=300), st.integers(0, 10**8), READERS)
 def test_o2_the_placeholder_of_an_image_is_bounded_too(
-    media_type: str, size: int, reader: str
+    media_type: str, size: int, by: ReadBack
 ) -> None:
     """O2"""
-    assert len(offload.media_placeholder(PATH, media_type, size, reader)) <= 900
+    assert len(media_placeholder(PATH, media_type, size, by)) <= 900
 
 
 def test_o2_the_placeholder_of_an_image_says_what_and_where_it_is() -> None:
     """O2"""
     part = Part(1, 0, "shot", "a", "", media=Media("image/png", IMAGE["source"]["data"]))
     size = len(png(9, 9))
-    assert part.placeholder("r/1.png", "read_file") == (
+    assert part.placeholder("r/1.png", ReadBack("read_file", "grep")) == (
         f"[offloaded r/1.png · image/png, {size:,} bytes · not shown]\n"
         'Read it: read_file(path="r/1.png")'
     )
-    assert part.placeholder("r/1.png", "bash").endswith("bash(command=\"ls -l 'r/1.png'\")")
-    assert part.placeholder("r/1.png", "grep").endswith("None of your tools can show it.")
+    shell = part.placeholder("r/1.png", ReadBack("bash"))
+    assert shell.endswith("bash(command=\"ls -l 'r/1.png'\")")
 
 
 def test_old_images_documents_and_large_texts_of_lists_move() -> None:
@@ -182,7 +225,7 @@ def test_o3_moving_keeps_the_order_of_blocks_and_all_that_is_not_moved(
     before = sum(e.weight for e in entries)
     for number, part in enumerate(parts):
         old = entries[part.entry]
-        stub = part.placeholder(f"r/{number}", "read_file")
+        stub = part.placeholder(f"r/{number}", PLAIN)
         block = offload.moved(old.message["content"][part.block], part.key, stub)
         entries[part.entry] = history.with_block(old, part.block, block)
     assert offload.largest_parts(entries, 10**9) == []

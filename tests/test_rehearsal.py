@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator import Context, Permissions, run
-from orchestrator.context.offload import is_over, placeholder
+from orchestrator.context.offload import is_over
+from orchestrator.context.placeholders import ReadBack, placeholder
 from orchestrator.messages import (
     Block,
     Message,
@@ -169,7 +170,7 @@ class Crew:
                 return
             if not tool.bounded and is_over(text, self.offload_at):
                 kept = await store.write(use["id"], text)
-                text = placeholder(kept.path, text, "read_file")
+                text = placeholder(kept.path, text, ReadBack("read_file"))
             answers[use["id"]] = tool_result(use["id"], text)
 
         async with anyio.create_task_group() as group:

@@ -135,7 +135,7 @@ def loose(texts: Iterable[str]) -> list[str]:
     for text in texts:
         for word in _BETWEEN_WORDS.split(text):
             if len(word) <= _LONGEST and _PROMISING.search(word):
-                found[word.strip(".,:!?")] = None
+                found[_bare(word)] = None
     return list(found)
 
 
@@ -155,15 +155,23 @@ def _in_text(text: str) -> list[str]:
     found: dict[str, None] = {}
     for word in _BETWEEN_WORDS.split(text):
         if len(word) <= _LONGEST and _PROMISING.search(word):
-            bare = word.strip(".,:!?")
-            if _WORD_SHAPES.fullmatch(bare):
-                found[bare] = None
+            bare = _bare(word)
+            whole = _WORD_SHAPES.fullmatch(bare) or _WORD_SHAPES.fullmatch(bare.lstrip("."))
+            if whole is not None:
+                found[whole[0]] = None
             else:
                 # `a.py:12:def f():` in a search's output, an id behind a date.
                 found.update(dict.fromkeys(match[0] for match in _INSIDE.finditer(bare)))
     for shape in _PHRASES:
         found.update(dict.fromkeys(match[0] for match in shape.finditer(text)))
     return list(found)
+
+
+def _bare(word: str) -> str:
+    """A word without the punctuation around it. `.github/x.yml` and `../x.py` begin with dots of
+    their own; an ellipsis is none."""
+    bare = word.rstrip(".,:!?").lstrip(",:!?")
+    return bare.lstrip(".") if bare.startswith("...") else bare
 
 
 def _text(block: Block) -> str:

@@ -1,6 +1,7 @@
-"""Offload: large content moves to a file, losslessly, and a bounded placeholder stays. Pure.
+"""Offload: what of a history is large enough to move to a file, losslessly, and how it leaves. Pure.
 
-Where the file is and how it is written is the workspace's affair (`workspace.ResultStore`).
+What stays in its place is in `placeholders`; where the file is and how it is written is the
+workspace's affair (`workspace.ResultStore`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.context import facts
 from orchestrator.context.estimate import BYTES_PER_TOKEN, MEDIA_TOKENS, MEDIA_TYPES
 from orchestrator.context.history import Entry, unit_starts
+from orchestrator.context.placeholders import (
+    PLACEHOLDER_CHARS,
+    ReadBack,
+    is_placeholder,
+    media_placeholder,
+    old_placeholder,
+    terse_placeholder,
+)
 from orchestrator.messages import Block, text_block, text_of
 
-PLACEHOLDER_CHARS = 900
-_PREVIEW_CHARS = 160
-# What is left in old history is only to be recognised: less of it is shown.
-_OLD_PREVIEW_CHARS = 100
-_NAMED_CHARS = 160
 # Smaller parts stay: their placeholder would be no smaller.
 LEAST_PART_CHARS = 1_500
 # Where nothing else is left to make room, a placeholder says only where it is and how to read it.
@@ -27,92 +30,11 @@ _LEAST_TERSE_CHARS = 700
 _TERSE_CHARS = 300
 # What an image or a document weighs, whatever its base64 (`estimate.weigh`).
 MEDIA_WEIGHT = int(MEDIA_TOKENS * BYTES_PER_TOKEN)
-_FIRST_LINE = "[offloaded {path} · {chars:,} characters, {lines:,} lines · preview, not the whole]"
 
 
 def is_over(content: str | list[Block], limit: int | None) -> bool:
     """Whether a tool's output is over its birth limit in characters (exactly at it stays inline)."""
     return limit is not None and isinstance(content, str) and len(content) > limit
-
-
-def line_count(text: str) -> int:
-    """Lines as an editor counts them: a last line without newline counts."""
-    return text.count("\n") + (not text.endswith("\n") and bool(text))
-
-
-def placeholder(path: str, text: str, reader: str) -> str:
-    """What stands in the history for ``text`` from its birth on: where it is, how large, its ends,
-    how to read it back. ``reader`` is the name of the tool that the agent does that with. At most
-    `PLACEHOLDER_CHARS` characters for any text.
-    """
-    return _placeholder(path, text, reader, _PREVIEW_CHARS, "")
-
-
-def stored_placeholder(path: str, chars: int, lines: int, head: str, tail: str, reader: str) -> str:
-    """`placeholder` for a text of which only ``head`` and ``tail`` are at hand: each either whole or
-    at least twice a preview long."""
-    return _assembled(path, chars, lines, head, tail, reader, _PREVIEW_CHARS, "")
-
-
-def old_placeholder(path: str, text: str, reader: str) -> str:
-    """`placeholder` for what the agent has seen whole before: less of its ends, but the facts in it
-    by name, since the agent may remember them."""
-    named = ""
-    for fact in facts.extract_from([text]):
-        if len(named) + len(fact) > _NAMED_CHARS:
-            break
-        named += f"{', ' if named else 'names: '}{fact}"
-    return _placeholder(path, text, reader, _OLD_PREVIEW_CHARS, named)
-
-
-def terse_placeholder(path: str, text: str, reader: str) -> str:
-    """The shortest: where it is, how large, how to read it."""
-    first = _FIRST_LINE.format(path=path, chars=len(text), lines=line_count(text))
-    return f"{first}\n{_read_call(reader, path)}"
-
-
-def _placeholder(path: str, text: str, reader: str, preview_chars: int, named: str) -> str:
-    lines = line_count(text)
-    return _assembled(path, len(text), lines, text, text, reader, preview_chars, named)
-
-
-def _assembled(
-    path: str, chars: int, lines: int, head: str, tail: str, reader: str, most: int, named: str
-) -> str:
-    first = _FIRST_LINE.format(path=path, chars=chars, lines=lines)
-    last = "\n".join(part for part in (named, _read_call(reader, path)) if part)
-    room = PLACEHOLDER_CHARS - len(first) - len(last) - len("\nbegins: \n…\nends: \n")
-    preview = max(0, min(most, room // 2))
-    begins = _one_line(head[: preview * 2])[:preview]
-    ends = _one_line(tail[-preview * 2 :] if preview else "")[-preview:] if preview else ""
-    return f"{first}\nbegins: {begins}\n…\nends: {ends}\n{last}"
-
-
-def _read_call(reader: str, path: str) -> str:
-    if reader == "bash":
-        return f"Read it: bash(command=\"sed -n '1,200p' '{path}'\")"
-    if reader == "grep":
-        return f'Search it: grep(pattern="…", path="{path}", output="content")'
-    return f'Read it: {reader}(path="{path}")'
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def media_placeholder(path: str, media_type: str, size: int, reader: str) -> str:
-    """What stands in the history for an image or a document of ``size`` bytes."""
-    first = f"[offloaded {path} · {media_type[:100]}, {size:,} bytes · not shown]"
-    return f"{first}\n{_show_call(reader, path)}"
-
-
-def _show_call(reader: str, path: str) -> str:
-    """Only `read_file` shows an image; a shell can at least work on it."""
-    if reader == "bash":
-        return f"It is there: bash(command=\"ls -l '{path}'\")"
-    if reader == "grep":
-        return "None of your tools can show it."
-    return _read_call(reader, path)
 
 
 def characters(content: str | list[Block]) -> int:
@@ -183,13 +105,12 @@ class Part:
         weight = MEDIA_WEIGHT if self.media else len(self.text.encode(errors="replace"))
         return weight - (_TERSE_CHARS if self.is_terse else PLACEHOLDER_CHARS // 2)
 
-    def placeholder(self, path: str, reader: str) -> str:
+    def placeholder(self, path: str, by: ReadBack) -> str:
         """What stands in the history once the part is stored at ``path``."""
-        if self.media is None and self.is_terse:
-            return terse_placeholder(path, self.text, reader)
-        if self.media is None:
-            return old_placeholder(path, self.text, reader)
-        return media_placeholder(path, self.media.media_type, len(self.media.data), reader)
+        if self.media is not None:
+            return media_placeholder(path, self.media.media_type, len(self.media.data), by)
+        make = terse_placeholder if self.is_terse else old_placeholder
+        return make(path, self.text, by)
 
 
 def old_parts(messages: Sequence[Entry], keep_turns: int) -> list[Part]:
@@ -235,7 +156,7 @@ def _parts(messages: Sequence[Entry], end: int, least: int = LEAST_PART_CHARS) -
 def _inputs(number: int, index: int, block: Block, least: int) -> Iterable[Part]:
     for key, value in block["input"].items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if len(text) > least and not _is_stub(text):
+        if len(text) > least and not is_placeholder(text):
             yield Part(number, index, block["name"], block["id"], text, key, is_input=True)
 
 
@@ -243,7 +164,7 @@ def _result(number: int, index: int, block: Block, name: str, least: int) -> Ite
     content = block.get("content")
     call_id = block["tool_use_id"]
     if isinstance(content, str):
-        if len(content) > least and not _is_stub(content):
+        if len(content) > least and not is_placeholder(content):
             yield Part(number, index, name, call_id, content)
         return
     for inner, item in enumerate(content or ()):
@@ -251,15 +172,11 @@ def _result(number: int, index: int, block: Block, name: str, least: int) -> Ite
         if (media := _media(item)) is not None:
             yield Part(number, index, name, call_id, "", key, media)
         elif (
-            item.get("type") == "text" and len(item["text"]) > least and not _is_stub(item["text"])
+            item.get("type") == "text"
+            and len(item["text"]) > least
+            and not is_placeholder(item["text"])
         ):
             yield Part(number, index, name, call_id, item["text"], key)
-
-
-def _is_stub(text: str) -> bool:
-    """Whether a text is as short as a placeholder and begins like one: moving it would gain nothing,
-    whatever it is. A longer text that begins so is content like any other."""
-    return len(text) <= PLACEHOLDER_CHARS and text.startswith("[offloaded ")
 
 
 def _media(block: Block) -> Media | None:

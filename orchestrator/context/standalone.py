@@ -29,11 +29,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from orchestrator.context import compaction, facts, history, offload, policy, room
+from orchestrator.context import compaction, facts, history, offload, placeholders, policy, room
 from orchestrator.context.compaction import Cut
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
 from orchestrator.context.offload import Part
+from orchestrator.context.placeholders import ReadBack
 from orchestrator.context.policy import Context
 from orchestrator.context.room import Compact, Full, Offload, Situation
 from orchestrator.context.windows import window_for
@@ -91,9 +92,14 @@ def weight_of(
     return fixed + sum(e.weight for e in entries_of(messages))
 
 
-def placeholder(path: str, text: str, *, reader: str = "read_file") -> str:
-    """What stands in the history for a text that was stored at ``path``; at most 900 characters."""
-    return offload.placeholder(path, text, reader)
+def placeholder(
+    path: str, text: str, *, reader: str = "read_file", searcher: str | None = None
+) -> str:
+    """What stands in the history for a text that was stored at ``path``; at most 900 characters.
+
+    It names your tool ``reader``, as ``reader(path="…")``, and the one that searches files, if any.
+    """
+    return placeholders.placeholder(path, text, ReadBack(reader, searcher))
 
 
 def offloaded(
@@ -102,12 +108,17 @@ def offloaded(
     paths: Sequence[str],
     *,
     reader: str = "read_file",
+    searcher: str | None = None,
 ) -> list[Message]:
-    """The messages after ``parts`` were stored at ``paths``, in the same order."""
+    """The messages after ``parts`` were stored at ``paths``, in the same order.
+
+    ``reader``, ``searcher``: as for `placeholder`.
+    """
+    by = ReadBack(reader, searcher)
     plain = [in_blocks(m) for m in messages]
     for part, path in zip(parts, paths, strict=True):
         content = plain[part.entry]["content"]
-        stub = part.placeholder(path, reader)
+        stub = part.placeholder(path, by)
         content[part.block] = offload.moved(content[part.block], part.key, stub)
     return plain
 

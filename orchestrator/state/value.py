@@ -10,6 +10,7 @@ from orchestrator import events as ev
 from orchestrator.context import history
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
+from orchestrator.context.placeholders import ReadBack
 from orchestrator.context.policy import Context, Level, reserve_within
 from orchestrator.context.request import Place
 from orchestrator.ledger import Ledger
@@ -109,6 +110,16 @@ class State:
         """What the agent began with. Only an agent that has started has one."""
         assert self.started is not None, "the agent has not started"
         return self.started
+
+    @property
+    def read_back(self) -> ReadBack | None:
+        """How the agent gets at what moved to a file; ``None``: it cannot, and nothing moves."""
+        spec = self.spec
+        if spec.reader is None:
+            return None
+        # Every shell has one of the same name.
+        searches = spec.reader == "bash" or "grep" in spec.tools
+        return ReadBack(spec.reader, "grep" if searches else None)
 
     @property
     def request_weight(self) -> int:

@@ -11,7 +11,8 @@ from orchestrator import events as ev
 from orchestrator.context import compaction, facts, policy
 from orchestrator.context.estimate import BYTES_PER_TOKEN
 from orchestrator.context.history import Entry
-from orchestrator.context.offload import Part, is_over, placeholder
+from orchestrator.context.offload import Part, is_over
+from orchestrator.context.placeholders import ReadBack, placeholder
 from orchestrator.context.policy import Context
 from orchestrator.context.room import Compact, Full, Offload, after_overflow, make_room
 from orchestrator.context.windows import window_for
@@ -193,11 +194,11 @@ class _Player:
         path = self._store(tool, text)
         stored[path] = text
         self._want(path, text)
-        return placeholder(path, text, self._reader)
+        return placeholder(path, text, self._by)
 
     @property
-    def _reader(self) -> str:
-        return self.started.reader or READER
+    def _by(self) -> ReadBack:
+        return self.state.read_back or ReadBack(READER)
 
     def _read_back(self) -> Iterator[Moment]:
         """The model asks for what was moved away, page by page, before it goes on."""
@@ -281,7 +282,7 @@ class _Player:
             chars=len(content),
             path=path,
             reason=reason,
-            placeholder=part.placeholder(path, self._reader),
+            placeholder=part.placeholder(path, self._by),
             entry=part.entry,
             block=part.block,
             key=part.key,

@@ -16,8 +16,9 @@ from orchestrator.state import replay
 
 # The fixed prefix of a session of which only the messages are known.
 PREFIX_TOKENS = 1_500
-# The tool that results are read back with.
+# The tools that results are read back with.
 READER = "read_file"
+_SEARCHER = "grep"
 # Our own tools that keep within limits of their own, which a journal does not say.
 _BOUNDED = frozenset({"read_file", "task", "write_todos"})
 _LOST = "[error] there was no result: the call was interrupted"
@@ -72,6 +73,7 @@ def of_messages(
         model=model,
         window_tokens=policy.WORKING_WINDOW_TOKENS,
         output_tokens=policy.output_reserve(policy.WORKING_WINDOW_TOKENS, window_for(model)),
+        tools=[READER, _SEARCHER],
         reader=READER,
         brief=brief or "(no request)",
         system=[text_block(" " * max(0, padding))],

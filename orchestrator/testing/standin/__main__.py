@@ -32,7 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--calls", type=int, default=None, help="look-ups of an agent")
     add("--kilobytes", type=int, default=None, help="size of a look-up's result")
     add("--asked", type=int, default=10, help="longhaul: facts asked for at the end")
-    add("--search", action="store_true", help="longhaul: look for the facts instead of paging")
+    add("--search", action="store_true", help="longhaul: always grep for the facts")
+    add("--pages", action="store_true", help="longhaul: always read page by page")
     add("--todo-every", type=int, default=0, help="longhaul: turns between to-do changes")
     add("--odd", action="append", default=[], metavar="CHILD=KIND", help="a misbehaving child")
     add("--think", action="store_true", help="thinking blocks, where the request allows them")
@@ -57,9 +58,8 @@ def _brain(options: argparse.Namespace) -> Brain:
     sizes = _given(parallel=options.parallel, calls=options.calls, kilobytes=options.kilobytes)
     brain: Brain
     if options.brain == "longhaul":
-        brain = LongHaul(
-            asked=options.asked, todo_every=options.todo_every, search=options.search, **sizes
-        )
+        search = True if options.search else False if options.pages else None
+        brain = LongHaul(asked=options.asked, todo_every=options.todo_every, search=search, **sizes)
     elif options.brain == "echo":
         brain = echo
     else:

@@ -182,8 +182,9 @@ def _misbehave(behaviour: Odd) -> Answer:
 class LongHaul:
     """One agent, far more material than its window: `calls` look-ups of `kilobytes` each.
 
-    At the end the facts of the first `asked` records are wanted; what was put away is read back page
-    by page, or with `search` by `grep`, as a model with an eye on its context does.
+    At the end the facts of the first `asked` records are wanted. What was put away is looked into as
+    its placeholder says: by a search for the record's name where a tool for that is named, else page
+    by page. `search`: True, always by `grep`; False, always by pages. A fact that was found is noted.
     `parallel`: look-ups in one turn. `todo_every`: turns between two changes of the to-do list.
     """
 
@@ -193,7 +194,7 @@ class LongHaul:
     parallel: int = 1
     todo_every: int = 0
     tool: str = "lookup"
-    search: bool = False
+    search: bool | None = None
 
     @property
     def task(self) -> str:
@@ -209,18 +210,43 @@ class LongHaul:
 
     def __call__(self, body: Body) -> Answer:
         tools = conversation.offered(body)
-        steps = [int(step) for step in _HAUL.findall(conversation.whole(body))]
-        done = max(steps, default=-1) + 1
+        done = self._done(body)
         if done < self.calls and self.tool in tools:
             return Answer([*self._todos(done, tools), *self._lookups(done)])
-        pages = conversation.read_back(body, self.keys(), max(self.parallel, 4))
-        if pages and self.search and "grep" in tools:
-            return Answer(
-                [call("grep", pattern="^FACT", path=path, output="content") for path, _ in pages]
-            )
-        if pages and "read_file" in tools:
-            return Answer(_reads(pages))
+        looks = self._looks(body, tools)
+        if looks:
+            return Answer([*self._notes(body), *looks])
         return report(conversation.facts(body), self.keys())
+
+    def _done(self, body: Body) -> int:
+        """Look-ups made so far: by the records named, else by the files that hold their results."""
+        steps = [int(step) for step in _HAUL.findall(conversation.whole(body))]
+        files = [p for p in conversation.result_paths(body) if p.endswith(f"-{self.tool}.txt")]
+        return max(max(steps, default=-1) + 1, len(files))
+
+    def _looks(self, body: Body, tools: frozenset[str]) -> list[Block]:
+        """Where to look next for the facts that are not to be seen."""
+        pages = conversation.read_back(body, self.keys(), max(self.parallel, 4))
+        searcher = {None: conversation.searcher(body), True: "grep", False: None}[self.search]
+        searched = conversation.searched(body)
+        names = {path: key for key, path in conversation.paths(body).items()}
+        seen = conversation.facts(body)
+        missing = "|".join(key for key in self.keys() if key not in seen)
+        looks: list[Block] = []
+        for path, line in pages:
+            if searcher in tools and path not in searched:
+                pattern = names.get(path, missing)
+                looks.append(call(searcher, pattern=pattern, path=path, output="content"))
+            elif "read_file" in tools:
+                looks.append(call("read_file", path=path, offset=line))
+        return looks
+
+    def _notes(self, body: Body) -> list[Block]:
+        """The facts found since the last note."""
+        noted = dict(FACT.findall(conversation.noted(body)))
+        found = conversation.facts(body)
+        new = [f"FACT {key} = {found[key]}" for key in self.keys() if key in found.keys() - noted]
+        return [{"type": "text", "text": "\n".join(["Found:", *new])}] if new else []
 
     def _key(self, index: int) -> str:
         return f"haul-{index:04d}/{self.kilobytes}"

@@ -13,10 +13,11 @@ from .settings import Body
 from .tokens import blocks_of
 
 _OFFLOADED = re.compile(r"\[offloaded (\S+) · ")
+_SEARCH = re.compile(r"^Search it with (\w+)", re.MULTILINE)
 _RESULT_PATH = re.compile(r"[\w./-]*/results/[\w./-]*\w")
 _NEXT = re.compile(r"(?<!char_)\boffset\s*[=:]?\s*(\d+)")
-#: Characters after a placeholder's first line in which the preview names its record.
-_PREVIEW = 600
+#: Characters of a placeholder behind its first words.
+_PREVIEW = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +83,51 @@ def facts(body: Body) -> dict[str, str]:
 
 def paths(body: Body) -> dict[str, str]:
     """Where records were put away: key → path, from placeholders and from `KEY is in PATH`."""
-    text = whole(body)
-    found = dict(re.findall(r"^(\S+) is in (\S+)$", text, re.MULTILINE))
-    for placeholder in _OFFLOADED.finditer(text):
-        preview = text[placeholder.end() : placeholder.end() + _PREVIEW]
-        title = TITLE.search(preview.partition("[offloaded ")[0])
+    found = dict(re.findall(r"^(\S+) is in (\S+)$", whole(body), re.MULTILINE))
+    for path, said in _placeholders(body):
+        title = TITLE.search(said)
         if title is not None:
-            found[title[1]] = placeholder[1]
+            found[title[1]] = path
     return found
+
+
+def searcher(body: Body) -> str | None:
+    """The tool that placeholders name for a search in what they stand for."""
+    told = (_SEARCH.search(said) for _, said in _placeholders(body))
+    return next((found[1] for found in told if found is not None), None)
+
+
+def _placeholders(body: Body) -> Iterator[tuple[str, str]]:
+    """The path in each placeholder's first line, and what follows that line."""
+    text = whole(body)
+    for placeholder in _OFFLOADED.finditer(text):
+        said = text[placeholder.end() : placeholder.end() + _PREVIEW]
+        yield placeholder[1], said.partition("[offloaded ")[0]
+
+
+def result_paths(body: Body) -> list[str]:
+    """Every path of a put-away result that is named."""
+    return list(dict.fromkeys(_RESULT_PATH.findall(whole(body))))
 
 
 def stray_paths(body: Body) -> list[str]:
     """Paths of put-away results that nothing ties to a key, such as a list kept by a summary."""
     known = set(paths(body).values())
-    return [path for path in dict.fromkeys(_RESULT_PATH.findall(whole(body))) if path not in known]
+    return [path for path in result_paths(body) if path not in known]
+
+
+def noted(body: Body) -> str:
+    """What was said by the assistant itself, and in the first message, where a summary stands."""
+    first, *later = body["messages"]
+    said = [m for m in later if m["role"] == "assistant"]
+    blocks = (block for message in (first, *said) for block in blocks_of(message["content"]))
+    return "\n".join(text_of(block) for block in blocks)
+
+
+def searched(body: Body) -> frozenset[str]:
+    """The files in which a search was answered already."""
+    paths = (c.input.get("path") for c in calls(body) if c.name != "read_file" and c.result)
+    return frozenset(path for path in paths if path is not None)
 
 
 def read_back(body: Body, keys: list[str], limit: int) -> list[tuple[str, int]]:
@@ -109,7 +141,8 @@ def read_back(body: Body, keys: list[str], limit: int) -> list[tuple[str, int]]:
         return []
     wanted = [where[key] for key in missing if key in where]
     if len(wanted) < len(missing):
-        wanted += stray_paths(body)
+        done = searched(body)
+        wanted += [path for path in stray_paths(body) if path not in done]
     history = calls(body)
     pages = ((path, _next_page(history, path)) for path in dict.fromkeys(wanted))
     return [(path, page) for path, page in pages if page is not None][:limit]
@@ -127,4 +160,6 @@ def _next_page(history: list[Called], path: str) -> int | None:
         return None
     here = int(last.input.get("offset", 1))
     following = [int(number) for number in _NEXT.findall(last.result) if int(number) > here]
-    return max(following, default=None)
+    # A page that was put away in its turn is read again.
+    again = here if last.result.startswith("[offloaded ") else None
+    return max(following, default=again)
