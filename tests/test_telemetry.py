@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as conventions
 from opentelemetry.trace import SpanKind, StatusCode
 
 from orchestrator import Limits, Report, Request, run
@@ -335,3 +338,31 @@ def test_the_command_line_switches_it_on_by_a_setting(
         patch.setenv("OUTRIDER_TELEMETRY", "true")
         assert cli(*options).code == 0
     assert len(collected.named("invoke_agent main")) == 1
+
+
+@pytest.mark.anyio
+async def test_every_name_is_one_of_the_current_conventions(
+    tmp_path: Path, collected: Collected
+) -> None:
+    """Names, operations and kinds of tokens, as OpenTelemetry's own package of them has them; none that
+    was replaced by another."""
+    source = inspect.getsource(conventions)
+    told = dict(
+        re.findall(
+            r'^GEN_AI_\w+: Final = "([\w.]+)"\n"""\n(.*?)"""', source, re.MULTILINE | re.DOTALL
+        )
+    )
+    current = {name for name, words in told.items() if "Replaced by" not in words}
+    assert "gen_ai.system" in told.keys() - current
+    await go(tmp_path)
+    points = [attributes for attributes, _ in collected.points()]
+    described = [dict(span.attributes or {}) for span in collected.spans] + points
+    used = {name for attributes in described for name in attributes if name.startswith("gen_ai.")}
+    assert len(used) >= 14
+    assert used - current == set()
+    operations = {attributes["gen_ai.operation.name"] for attributes in described}
+    assert operations == {"invoke_agent", "execute_tool", "chat"}
+    assert operations <= {each.value for each in conventions.GenAiOperationNameValues}
+    kinds = {attributes["gen_ai.token.type"] for attributes in points}
+    assert kinds == {"input", "output"}
+    assert kinds <= {each.value for each in conventions.GenAiTokenTypeValues}
