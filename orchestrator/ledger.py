@@ -7,7 +7,7 @@ provider reported them, and a call that reported nothing is counted as unreporte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 # Input prices against uncached input: what the provider asks for a cache read and for writes.
@@ -120,11 +120,8 @@ class Ledger:
 
     def with_call(self, usage: Usage | None) -> Ledger:
         """The account after one more request; ``usage`` is ``None`` where nothing was reported."""
+        requests, peak = self.requests + 1, self.peak_context_tokens
         if usage is None:
-            return replace(self, requests=self.requests + 1, unreported=self.unreported + 1)
-        return replace(
-            self,
-            usage=self.usage + usage,
-            requests=self.requests + 1,
-            peak_context_tokens=max(self.peak_context_tokens, usage.context_tokens),
-        )
+            return Ledger(self.usage, requests, self.unreported + 1, peak)
+        peak = max(peak, usage.context_tokens)
+        return Ledger(self.usage + usage, requests, self.unreported, peak)

@@ -17,6 +17,8 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 def inert(text: str) -> str:
     """``text`` without escape sequences and control characters; lines and tabs stay."""
+    if text.isprintable():
+        return text  # as nearly all of it is: nothing below would find anything
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     return _SURROGATES.sub("\ufffd", _CONTROLS.sub("", text))
 

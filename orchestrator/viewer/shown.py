@@ -58,6 +58,8 @@ def without_shapes(value: Any) -> Any:
 def visible(text: str) -> str:
     """``text`` with each acting character replaced by a picture or its number: an inspector must see
     that it is there (``␛[31m``, ``[U+202E]``)."""
+    if text.isprintable():
+        return text  # as nearly all of it is: none of those is printable
     return _ACTING.sub(_picture, text.replace("\r\n", "\n"))
 
 

@@ -30,9 +30,8 @@ function tileNodes() {
   const open = agents.filter((row) => !row.status).length;
   const nodes = [
     tile("Cost", usd(run.cost), count(run.requests, "request") + (run.cost === null ? "; a price is not known" : "") + (run.unreported ? `; ${num(run.unreported)} without a report, in no sum` : "")),
-    h("div.tile.double", h("div.what", "Tokens"), h("div.much", num(run.total)), tokenBar(run),
+    h("div.tile.triple", h("div.what", "Tokens"), h("div.much", num(run.total), h("span.what", run.cache_share == null ? null : ` ${pct(run.cache_share)} of the input from the cache`)), tokenBar(run),
       legend(KINDS.map(([kind, name]) => [kind, name, short(run[kind])]))),
-    tile("From the cache", pct(run.cache_share), "of all input"),
     tile("Time", dur(run.seconds), count(agents.length, "agent") + (open && run.status === "running" ? `, ${open} at work` : "")),
   ];
   if (run.top_agent) {
