@@ -35,6 +35,16 @@ def test_a_finished_run_goes_on_with_a_message(root: Path, cli: Cli) -> None:
     assert "main goes on" in ran.err
 
 
+def test_a_misspelt_setting_of_the_environment_is_said_here_too(
+    root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rehearsed(cli)
+    monkeypatch.setenv("OUTRIDER_MAX_TURN", "3")
+    for command in (("resume", "latest", "once more"), ("fork", "latest", "--at", "1")):
+        said = "outrider: OUTRIDER_MAX_TURN: no such setting; did you mean max_turns?"
+        assert said in cli(*command).err
+
+
 def test_a_finished_run_without_a_message_says_what_to_type(root: Path, cli: Cli) -> None:
     rehearsed(cli, "--run-id", "mine")
     ran = cli("resume", "mine")

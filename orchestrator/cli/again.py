@@ -121,6 +121,7 @@ def fork(
 
 def _given(context: typer.Context) -> tuple[dict[str, Any], Settings]:
     """What the options change of the run's settings, and the settings of this process."""
+    from orchestrator.cli.before import note_variables
     from orchestrator.config import OF_CONTEXT, OF_LIMITS, load_settings
 
     options = {
@@ -129,6 +130,7 @@ def _given(context: typer.Context) -> tuple[dict[str, Any], Settings]:
         if name not in _NO_SETTINGS and value not in (None, [], ())
     }
     settings = load_settings(context.params["root"], options).settings
+    note_variables(settings)
 
     def changed(names: Iterable[str]) -> dict[str, Any]:
         return {name: getattr(settings, name) for name in names if name in options}
