@@ -31,6 +31,7 @@ class Commands:
     def __init__(self, agent: Agent, shell: Shell) -> None:
         self._agent = agent
         self._shell = shell
+        self._noted: list[Ran] = []
 
     async def bash(
         self,
@@ -85,9 +86,7 @@ class Commands:
         """The result as the model gets it: the output, or where it is, and how the command ended.
         ``keep``: the file of an output that is told whole stays, since the model knows of it."""
         ending = f"[{' · '.join(_facts(ran))}]"
-        if ran.taken:
-            rules = (f"protected {'/'.join(found.parts)}" for found in ran.taken)
-            await self._agent.record(*(denied_by(rule, NAME) for rule in rules))
+        await self._note(ran)
         output, by = ran.output, self._agent.state.read_back
         limit = self._agent.state.settings.offload_at
         if by is None or limit is None or output.chars + len(ending) < limit:
@@ -110,6 +109,14 @@ class Commands:
             output.path, output.chars, output.lines, output.head, output.tail, by
         )
         return f"{stub}\n{ending}"
+
+    async def _note(self, ran: Ran) -> None:
+        """Record what was taken away; once, however often a job is waited for."""
+        if not ran.taken or ran in self._noted:
+            return
+        self._noted.append(ran)
+        rules = (f"protected {'/'.join(found.parts)}" for found in ran.taken)
+        await self._agent.record(*(denied_by(rule, NAME) for rule in rules))
 
 
 async def end_jobs(agent: Agent) -> None:

@@ -526,6 +526,19 @@ async def test_without_the_guard_every_one_of_these_commands_makes_something(
         assert found, command
 
 
+async def test_what_a_job_made_is_said_with_its_end_and_logged_once(tmp_path: Path) -> None:
+    heard = await told(
+        tmp_path,
+        {"command": "echo '{}' > .mcp.json", "background": True},
+        {"command": "wait %1"},
+        {"command": "wait %1"},
+    )
+    assert heard[1] == heard[2]
+    assert ".mcp.json was taken away" in heard[1]
+    denied = [e for e in events(tmp_path, "permission_decided") if e["decision"] == "deny"]
+    assert [e["rule"] for e in denied] == ["protected .mcp.json"]
+
+
 async def test_a_rule_that_names_the_place_lets_a_command_write_there(tmp_path: Path) -> None:
     rules = Permissions(("bash", "write(**)", "write(.claude/agents/**)"))
     commands = [

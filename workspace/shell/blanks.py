@@ -46,7 +46,7 @@ class Taken:
 
 
 def blanks(root: str, places: Iterable[Parts]) -> list[Blank]:
-    """Those of ``places`` that a mount cannot guard."""
+    """Those of ``places`` that a mount cannot guard. Raises `OSError` where the root is gone."""
     found = []
     for parts in places:
         with ExitStack() as stack:
@@ -58,8 +58,10 @@ def blanks(root: str, places: Iterable[Parts]) -> list[Blank]:
 
 def emptied(root: str, places: Iterable[Blank], into: str) -> list[Taken]:
     """Make the places as they were. What is taken away goes to the folder ``into``, from the root."""
-    taken = (_emptied(root, place, into) for place in places)
-    return [found for found in taken if found is not None]
+    found: list[Taken] = []
+    with suppress(OSError):  # the root itself is gone, and nothing is read there
+        found.extend(filter(None, (_emptied(root, place, into) for place in places)))
+    return found
 
 
 def _emptied(root: str, place: Blank, into: str) -> Taken | None:

@@ -199,7 +199,9 @@ class Shell:
         path, descriptor = self._store.begin("bash")
         sink = Sink(path, descriptor, self._bounds.output)
         try:
-            return _Ready(*self._planned(command), sink, self._blanks())
+            # Before what is there is looked at: what appears in between is guarded and taken away.
+            empty = self._blanks()
+            return _Ready(*self._planned(command), sink, empty)
         except BaseException:
             sink.close()
             self._store.remove(path)
