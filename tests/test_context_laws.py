@@ -327,7 +327,14 @@ class Player:
                     batch_end=False,
                 )
             )
-        moved[-1] = moved[-1].model_copy(update={"batch_end": True})
+        kept, more = facts.at_offload(
+            self.state.facts,
+            self.state.more_facts,
+            [part.text for part in step.parts],
+            self.state.window_tokens,
+        )
+        update = {"batch_end": True, "facts": kept, "more_facts": more}
+        moved[-1] = moved[-1].model_copy(update=update)
         before = self.state.weight
         self.record(*moved)
         assert self.state.weight < before, "an offload made nothing smaller"
@@ -648,6 +655,60 @@ def test_e6_first_the_largest_part_goes_then_one_compaction_then_the_end() -> No
             pytest.fail(f"another order: {after}")
 
 
+FACTS = st.one_of(
+    st.integers(1, 99_999).map(lambda n: f"PROJ-{n}"),
+    st.integers(1, 9_999).map(lambda n: f"src/part{n}/main.py:{n}"),
+    st.integers(1, 9_999).map(lambda n: f".outrider/runs/r/results/{n:04d}-grep.txt"),
+    st.integers(1_000, 9_999).map(lambda n: f"${n}.50"),
+    st.integers(0, 2**64).map(lambda n: f"https://example.org/{n:x}"),
+)
+
+
+def naming(turn: list[Message], named: list[str]) -> list[Message]:
+    """The turn, with facts named in its first result, or in what the user says."""
+    said, (role, content) = turn[0], (turn[1]["role"], list(turn[1]["content"]))
+    text = "".join(f"\nsee {fact} for it" for fact in named)
+    first = content[0]
+    if isinstance(first.get("content"), str):
+        content[0] = {**first, "content": first["content"] + text}
+    elif text:
+        content.append(text_block(text))
+    return [said, {"role": role, "content": content}]
+
+
+@LAWS
+@given(
+    histories(),
+    st.lists(st.lists(FACTS, max_size=4), min_size=1, max_size=30),
+    WINDOWS,
+    CONTEXTS,
+    st.booleans(),
+)
+def test_c7_what_was_named_stays_word_for_word_through_any_edits(
+    messages: list[Message],
+    named: list[list[str]],
+    window: int,
+    context: Context,
+    binds: bool,
+) -> None:
+    """C7: beside the summary, the first ones as long as there is room; the others in the file of facts."""
+    first, *rest = messages
+    turns = [naming(rest[i : i + 2], named[i // 2 % len(named)]) for i in range(0, len(rest), 2)]
+    whole = [first, *(m for turn in turns for m in turn)]
+    played = player(whole, window, context, binds=binds).play()
+    state = played.state
+    shown = "\n".join(text_of(e.message["content"]) for e in state.messages)
+    gone = {
+        fact
+        for n, turn in enumerate(turns)
+        if 2 * n + 1 < len(played.archive)
+        for fact in named[n % len(named)]
+        if fact in json.dumps(turn, ensure_ascii=False)
+    }
+    assert {fact for fact in gone if fact not in shown} <= set(state.more_facts)
+    assert len(state.facts) <= facts.most_for(window)
+
+
 # ── long turns, huge messages ──
 
 
@@ -698,6 +759,21 @@ def test_c5_o5_200_parallel_calls_of_one_message_stay_one_unit_and_fit(binds: bo
     ]
     assert len(inline) == 200
     assert 0 < sum(b["content"].startswith("[offloaded") for b in inline) < 200
+
+
+@settings(LAWS, max_examples=15)
+@given(histories(), st.booleans(), st.integers(4_000, 64_000), CONTEXTS, st.booleans())
+def test_c5_every_law_holds_around_a_turn_of_200_calls(
+    messages: list[Message], at_once: bool, window: int, context: Context, binds: bool
+) -> None:
+    """C3, C4, C5, C16, O3, O7: side by side in one message, or one after another."""
+    wide = [calls_of(200, "r" * 800)] if at_once else [calls_of(1, "r" * 800)] * 200
+    first, *rest = messages
+    whole = [first, *rest[: len(rest) // 4 * 2], *(m for turn in wide for m in turn)]
+    whole += rest[len(rest) // 4 * 2 :]
+    played = player(whole, window, context, binds=binds).play()
+    assert played.end is not None
+    assert (played.end.status, played.end.reason) in [("finished", None), ("failed", "exhausted")]
 
 
 HUGE = 200_000

@@ -296,6 +296,64 @@ def test_e8_what_only_sounds_like_overflow_is_not(text: str) -> None:
     assert not is_input_plus_output_overflow(text)
 
 
+# Written after the rules, which were not changed for any of them.
+HELD_OUT_OVERFLOWS = [
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8000 in the messages, 1000 in the completion). Please reduce the length of the messages or completion.",
+    "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4200 `inputs` tokens and 100 `max_new_tokens`",
+    "Input validation error: `inputs` must have less than 1000 tokens. Given: 1203",
+    "The input token count (1200345) exceeds the maximum number of tokens allowed (1048576).",
+    "Input is too long for requested model.",
+    "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000. Try using a shorter prompt",
+    "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+    "The prompt (total length 5000) is too long to fit into the model (context length 4096). Make sure that `max_model_len` is no smaller than the number of text tokens.",
+    "ValueError: Requested token count exceeds the model's maximum context length of 131072 tokens.",
+    "Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+    "input length 10000 exceeds context length 8192",
+    "The number of tokens to keep from the initial prompt is greater than the context length.",
+    "context window exceeded: the request has 250k tokens",
+    "Range of input length should be [1, 30720]",
+    "输入长度超过模型最大上下文长度限制",
+    "输入tokens数超过模型上限 131072",
+    "prompt tokens 130000 超出最大上下文窗口",
+    "对话内容过长，超出了模型的最大 token 限制，请缩短后重试",
+    "请求的 token 数量超过了模型支持的最大上下文长度 (32768)",
+    "exceeded max context size: 200001 > 200000",
+    "The conversation is too long. Please start a new conversation: context limit reached",
+    "Error: the request's input tokens (33000) plus max output tokens exceed the model's context window (32768).",
+    "messages too long: 210000 tokens, limit is 200000",
+    "context_length_exceeded",
+    "Request too large: total tokens 128500 exceed the model's context size of 128000",
+    "The total number of input tokens exceeds the limit of 1,048,576 for this model",
+]
+HELD_OUT_OTHERS = [
+    "Rate limit reached for gpt-4o in organization org-x on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s.",
+    "This request would exceed your organization's rate limit of 40,000 input tokens per minute.",
+    "max_tokens: 70000 > 64000, which is the maximum allowed number of output tokens for claude-sonnet-4-5",
+    "Invalid API key provided",
+    "tool names must be at most 64 characters",
+    "image exceeds 5 MB maximum: 6291456 bytes > 5242880 bytes",
+    "请求过于频繁，请稍后再试：每分钟 token 数超过限制",
+    "余额不足，请充值",
+    "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+    "The server had an error while processing your request. The context was lost",
+    "Too many requests, please wait before trying again. tokens per day (TPD)",
+    "The file is too long: filename must be under 255 characters",
+    "thinking.budget_tokens must be less than max_tokens",
+    "stop sequences: too many, maximum is 4",
+    "Request timed out: the connection was idle for too long",
+    "Output blocked by content filtering policy",
+    "密码长度超过限制",
+    "metadata.user_id: string should have at most 256 characters",
+]
+
+
+def test_e6_the_rules_hold_for_texts_that_they_were_not_made_for() -> None:
+    """E6, E8: recall of at least 0.97, and no false alarm."""
+    found = [text for text in HELD_OUT_OVERFLOWS if is_context_overflow(text)]
+    assert len(found) >= 0.97 * len(HELD_OUT_OVERFLOWS)
+    assert [text for text in HELD_OUT_OTHERS if is_context_overflow(text)] == []
+
+
 @pytest.mark.parametrize("text", [text for text, _ in OVERFLOWS], ids=ids)
 def test_overflow_is_recognised_in_any_wrapping(text: str) -> None:
     """Case, JSON around it and a client's prefix change nothing."""
