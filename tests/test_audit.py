@@ -120,6 +120,22 @@ def rewrite(root: Path, seq: int, change: Callable[[Event], Event]) -> None:
     connection.close()
 
 
+def test_records_that_follow_from_nothing_are_found_and_nothing_crashes(
+    root: Path, cli: Cli
+) -> None:
+    """Each as it was written, by its digest, and yet no run wrote them so: the first reply is another's."""
+    first = seqs(root, ModelReplied)[0]
+    rewrite(root, first, lambda fact: MessageAdded(text="hm", origin="user"))
+    states = check(root, "states")
+    assert not states.ok
+    assert any("does not follow from those before it" in str(each) for each in states.problems)
+    ran = cli("audit", RUN)
+    assert (ran.code, "unexpected" in ran.err) == (1, False)
+    for by in ("tool", "agent"):
+        shown = cli("tokens", RUN, "--by", by)
+        assert "unexpected" not in shown.err
+
+
 def seqs(root: Path, kind: type[Any]) -> list[int]:
     return [r.seq for r in read_records(RunDir(root, RUN).journal) if isinstance(r.fact, kind)]
 

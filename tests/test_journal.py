@@ -362,6 +362,45 @@ async def test_a_database_locked_by_another_program(tmp_path: Path) -> None:
         outsider.close()
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+async def test_a_journal_that_is_taken_away_from_under_a_run_stops_it(
+    tmp_path: Path, how: str
+) -> None:
+    """L5: SQLite would go on writing to a file that nobody finds again; nothing more is acknowledged."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    path = folder / "journal.db"
+    applied: list[Sequence[Record]] = []
+    async with open_journal(path) as journal:
+        await journal.append([Entry("main", 1, said("before"))], applied.append)
+        if how == "moved":
+            folder.rename(tmp_path / "elsewhere")
+        else:
+            path.unlink()
+        if how == "replaced":
+            path.write_bytes(b"")
+        for _ in range(2):
+            with pytest.raises(JournalError, match="is gone: it was deleted, moved or replaced"):
+                await journal.append([Entry("main", 1, said("after"))], applied.append)
+    assert len(applied) == 1
+    if how == "moved":
+        assert texts(tmp_path / "elsewhere/journal.db")[0] == "before"
+
+
+@pytest.mark.anyio
+async def test_two_writers_on_one_journal_cannot_mix_their_records(tmp_path: Path) -> None:
+    """L5: whoever deletes the lock file lets a second process in; the first one ends at its next record."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as first:
+        await first.append([Entry("main", 1, said("one"))], ignore)
+        (tmp_path / "journal.lock").unlink()
+        await record(path, "two", "three")
+        with pytest.raises(JournalError, match="another process has gone on with this run"):
+            await first.append([Entry("main", 1, said("four"))], ignore)
+    assert texts(path) == ["one", "two", "three"]
+
+
 # ── damage ──
 
 

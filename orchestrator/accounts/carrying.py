@@ -11,7 +11,7 @@ from orchestrator.events import ModelFailed, ModelReplied, Record, ToolReturned
 from orchestrator.ledger import Usage
 from orchestrator.messages import encode
 from orchestrator.readings import Price, unpriced
-from orchestrator.state import State, apply
+from orchestrator.state import State, follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class ToolAccount:
 
 
 def by_tool(records: Iterable[Record], price: Price = unpriced) -> list[ToolAccount]:
-    """Each tool, the one whose results were carried most first."""
+    """Each tool, the one whose results were carried most first. Raises `JournalError` where the records
+    are of no run."""
     accounts: dict[str, ToolAccount] = {}
     agents: dict[str, _Agent] = {}
     for record in records:
@@ -50,7 +51,7 @@ def by_tool(records: Iterable[Record], price: Price = unpriced) -> list[ToolAcco
         elif isinstance(fact, ModelReplied | ModelFailed) and fact.purpose != "summary":
             for name, share in agent.shares(fact):
                 _add(accounts, name, share, price(fact.model, share.usage, record.ts))
-        agent.state = apply(agent.state, fact)
+        agent.state = follow(agent.state, record)
     return sorted(accounts.values(), key=lambda account: -account.carried)
 
 

@@ -10,7 +10,7 @@ from orchestrator import events as ev
 from orchestrator.events import Record
 from orchestrator.ledger import READ_PRICE, WRITE_5M_PRICE, Usage
 from orchestrator.messages import tool_uses
-from orchestrator.state import State, apply
+from orchestrator.state import State, follow
 from subagents import DELEGATING
 
 
@@ -56,7 +56,7 @@ class Isolation:
 
 def isolation(records: Iterable[Record]) -> Isolation | None:
     """The account of a run; ``None`` where nothing was kept out of the main agent's context: no
-    subagent, no offload, no compaction."""
+    subagent, no offload, no compaction. Raises `JournalError` where the records are of no run."""
     known = list(records)
     kept_out = (ev.AgentSpawned, ev.Offloaded, ev.Compacted)
     if not any(isinstance(record.fact, kept_out) for record in known):
@@ -131,7 +131,7 @@ def _only_delegates(reply: ev.ModelReplied) -> bool:
 def _last_states(records: Sequence[Record]) -> dict[str, State]:
     states: dict[str, State] = {}
     for record in records:
-        states[record.agent_id] = apply(states.get(record.agent_id, State()), record.fact)
+        states[record.agent_id] = follow(states.get(record.agent_id, State()), record)
     return states
 
 

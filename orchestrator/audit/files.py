@@ -80,7 +80,8 @@ def check_offloaded(whole: Sequence[Whole], files: Workspace) -> Check:
 def check_archives(whole: Sequence[Whole], files: Workspace, *, is_complete: bool) -> Check:
     """Every archive holds each message that a compaction took out, in order.
 
-    ``is_complete``: no record is lost, so that it is known which messages these were.
+    ``is_complete``: no record is lost, and each follows from those before it, so that it is known which
+    messages these were.
     """
     check = Check("archives")
     archives: dict[str, _Archive | None] = {}
@@ -96,7 +97,9 @@ def check_archives(whole: Sequence[Whole], files: Workspace, *, is_complete: boo
         _check_facts(files, before, fact, check, where)
     check.said = f"{check.checked:,} compactions, every message that they took out is archived"
     if not is_complete:
-        check.notes.append("what is in the archives is not checked: the journal is not whole")
+        check.notes.append(
+            "what is in the archives is not checked: the journal is not whole, or of no run"
+        )
     return check
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from orchestrator import events as ev
 from orchestrator.audit.finding import Check, Unreported
+from orchestrator.errors import JournalError
 from orchestrator.journal import Whole
 from orchestrator.ledger import Usage
 from orchestrator.readings import summarise
-from orchestrator.state import State, apply
+from orchestrator.state import State, follow
 
 FIGURES = tuple(figure.name for figure in fields(Usage))
 Figures = dict[str, int]
@@ -153,9 +154,20 @@ def _check_readings(
         check.wrong("the whole run", f"its agents do not add up to the responses: {wrong}")
 
 
-def check_states(whole: Sequence[Whole]) -> Check:
-    """Each agent's state, folded anew, agrees with what its end recorded."""
-    check = Check("states")
+def check_states(whole: Sequence[Whole]) -> tuple[Check, bool]:
+    """Each agent's state, folded anew, agrees with what its end recorded; and whether it could be
+    folded to its end."""
+    check, follows = Check("states"), True
+    try:
+        _compare_states(check, whole)
+    except JournalError as error:
+        check.wrong("the records", str(error).partition(":")[0])
+        follows = False
+    check.said = f"{check.checked:,} ends agree with the replayed states"
+    return check, follows
+
+
+def _compare_states(check: Check, whole: Sequence[Whole]) -> None:
     for before, each in replayed(whole):
         fact = each.record.fact
         if isinstance(fact, ev.AgentEnded):
@@ -167,18 +179,16 @@ def check_states(whole: Sequence[Whole]) -> Check:
             ):
                 if had != said:
                     check.wrong(_where(each), f"its {name} are not those of its replayed state")
-    check.said = f"{check.checked:,} ends agree with the replayed states"
-    return check
 
 
 def replayed(whole: Iterable[Whole]) -> Iterator[tuple[State, Whole]]:
-    """Each record with its agent's state before it."""
+    """Each record with its agent's state before it. Raises `JournalError` at one that does not follow."""
     states: dict[str, State] = {}
     for each in whole:
         record = each.record
         before = states.get(record.agent_id, State())
         yield before, each
-        states[record.agent_id] = apply(before, record.fact)
+        states[record.agent_id] = follow(before, record)
 
 
 def _where(each: Whole) -> str:

@@ -28,9 +28,11 @@ def audit(run: RunDir) -> Audit:
     done.calls, done.unreported = len(calls), list(sums.unreported(calls))
     done.agents = sum(isinstance(each.record.fact, ev.AgentStarted) for each in whole)
     done.checks.append(sums.check_responses(calls))
+    follows = is_whole
     if is_whole:
         added, done.usage = sums.check_sums(whole)
-        done.checks += [added, sums.check_states(whole)]
+        states, follows = sums.check_states(whole)
+        done.checks += [added, states]
     else:
         done.usage = sum((_usage(each) for each in calls), start=done.usage)
         note = "not checked: the journal is not whole"
@@ -38,7 +40,7 @@ def audit(run: RunDir) -> Audit:
     workspace = files.Workspace(run.root)
     done.checks += [
         files.check_offloaded(whole, workspace),
-        files.check_archives(whole, workspace, is_complete=is_whole),
+        files.check_archives(whole, workspace, is_complete=follows),
         files.check_conclusions(whole, workspace),
     ]
     has_ended = not is_live and status not in ("running", "crashed")

@@ -17,6 +17,7 @@ _ADVICE = {
     sqlite3.SQLITE_LOCKED: "another program holds it locked: close that, then resume the run",
     sqlite3.SQLITE_CORRUPT: "it is damaged: keep a copy; `outrider log` shows what can be read",
     sqlite3.SQLITE_NOTADB: "it is no journal: move that file away or name another run",
+    sqlite3.SQLITE_CONSTRAINT: "another process has gone on with this run: this one ends here",
 }
 # Errors of reading that say nothing about the file itself.
 _PASSING = {
@@ -39,6 +40,14 @@ def sentence(path: Path, error: sqlite3.Error | OSError) -> str:
         advice = f"{reason}: check that its folder exists and is writable"
         return f"cannot use the journal {path}: {_OS_ADVICE.get(error.errno or 0, advice)}"
     return f"cannot use the journal {path}: {_ADVICE.get(_code(error), str(error))}"
+
+
+def gone(path: Path) -> str:
+    """The file that a run writes to was taken away from under it."""
+    return (
+        f"the journal {path} is gone: it was deleted, moved or replaced while the run went on. The run "
+        "ends here, since nothing that it does would be recorded"
+    )
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -17,7 +17,20 @@ from orchestrator.errors import JournalError
 from orchestrator.events import Fact, Record
 from orchestrator.journal.rows import INSERT, Row, Waiting, record_of, row_of, waiting
 from orchestrator.journal.seam import Applied, Entry
-from orchestrator.journal.wording import sentence
+from orchestrator.journal.wording import gone, sentence
+
+
+class Gone(Exception):
+    """The journal's file is not the one any more that was opened."""
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is; ``None``: there is none, or nobody can say."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @dataclass
@@ -43,6 +56,7 @@ class SqliteJournal:
         self._path = path
         self._connection = connection
         self._last_seq = last_seq
+        self._file = _identity(path)
         self._failure: str | None = None
         self._send, self._receive = anyio.create_memory_object_stream[_Batch](math.inf)
         # A thread of its own: tools may hold all threads of the default limiter while they append.
@@ -91,6 +105,8 @@ class SqliteJournal:
     async def _commit(self, batches: list[_Batch]) -> None:
         try:
             recorded = await to_thread.run_sync(self._insert, batches, limiter=self._thread)
+        except Gone:
+            self._failure = gone(self._path)
         except (sqlite3.Error, OSError) as error:
             self._failure = sentence(self._path, error)
         else:
@@ -111,6 +127,9 @@ class SqliteJournal:
                 recorded[-1].append(record_of(seq, ts, entry))
         with self._connection:
             self._connection.executemany(INSERT, rows)
+        # SQLite goes on writing to a file that nobody will find again.
+        if _identity(self._path) != self._file:
+            raise Gone
         self._last_seq = seq
         return recorded
 

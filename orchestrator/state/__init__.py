@@ -5,6 +5,7 @@ of a replayed one.
 """
 
 from orchestrator.state.fold import ARCHIVE, STOPPED, apply, replay
+from orchestrator.state.following import follow
 from orchestrator.state.value import State, reminder
 
-__all__ = ["ARCHIVE", "STOPPED", "State", "apply", "reminder", "replay"]
+__all__ = ["ARCHIVE", "STOPPED", "State", "apply", "follow", "reminder", "replay"]
