@@ -20,6 +20,7 @@ from orchestrator.messages import Message
 from orchestrator.model import Fallback, Model
 from orchestrator.permissions import Asking, Permissions
 from orchestrator.reins import Reins
+from orchestrator.skills import SkillTool
 from orchestrator.state import State, apply
 from orchestrator.tools import Tool
 from subagents import Conclusion, Definition, TaskTool
@@ -111,7 +112,7 @@ class FileMemory(Protocol):
         ...
 
 
-@dataclass(eq=False)
+@dataclass
 class Agent:
     """One agent at work."""
 
@@ -133,6 +134,8 @@ class Agent:
     spawner: TaskTool | None = None
     # What its file tools remember of the files that it has read; kept in its records.
     files: FileMemory | None = None
+    # Which skills its rules let it read, and by which rules that was looked up.
+    skills: tuple[Permissions, SkillTool | None] | None = None
     # Where it has one; what it left running there ends with the agent.
     shell: Shell | None = None
     state: State = field(default_factory=State)

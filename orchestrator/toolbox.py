@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from anyio.abc import TaskGroup
 
@@ -21,7 +20,6 @@ from orchestrator.execution import current_call
 from orchestrator.grants import Granted, granted_to
 from orchestrator.memories import Memories
 from orchestrator.options import Options
-from orchestrator.permissions import Permissions
 from orchestrator.remotes import Remotes
 from orchestrator.rundir import RunDir
 from orchestrator.skills import SkillTool, offered
@@ -87,7 +85,6 @@ class Toolbox:
         self._children = children
         self._remotes = remotes
         self._memories = Memories(options.root)
-        self._judged = WeakKeyDictionary[Agent, tuple[Permissions, SkillTool | None]]()
 
     def tools_of(
         self, agent: Agent, definition: Definition, parent: Agent | None, depth: int
@@ -222,15 +219,14 @@ class Toolbox:
 
     def _skills_of(self, agent: Agent) -> SkillTool | None:
         """What the agent's rules let it read of the skills: looked at once for each set of rules."""
-        judged = self._judged.get(agent)
-        if judged is None or judged[0] is not agent.permissions:
+        if agent.skills is None or agent.skills[0] is not agent.permissions:
             skills = offered(
                 self._options.skills,
                 partial(self.access, agent, asks=False),
                 partial(self.access, agent),
             )
-            judged = self._judged[agent] = (agent.permissions, skills)
-        return judged[1]
+            agent.skills = (agent.permissions, skills)
+        return agent.skills[1]
 
     def _readable(self, agent: Agent) -> Callable[[], Iterable[str]]:
         """What an agent may read of Outrider's own folder: its files, its children's results, and the
