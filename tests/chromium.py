@@ -94,11 +94,9 @@ class Page:
         return self.tab.evaluate(expression)
 
 
-def tasks_ms(
-    browser: Any, page: Page, folder: Path, act: Any, *, clock: str = "tdur"
-) -> list[float]:
-    """The tasks of the page's main thread while ``act`` ran, each in milliseconds: by the processor
-    time that it took, for which other processes do not count; by the wall with ``clock="dur"``."""
+def tasks_ms(browser: Any, page: Page, folder: Path, act: Any) -> list[float]:
+    """The tasks of the page's main thread while ``act`` ran, each by the processor time that it took,
+    in milliseconds. Not the time on the wall: other processes do not count."""
     path = folder / "trace.json"
     browser.start_tracing(page=page.tab, path=path, categories=["toplevel", "__metadata"])
     act()
@@ -110,9 +108,9 @@ def tasks_ms(
         if event["name"] == "thread_name" and event["args"]["name"] == "CrRendererMain"
     }
     tasks: list[float] = [
-        event[clock] / 1_000
+        event["tdur"] / 1_000
         for event in events
-        if clock in event and (event["pid"], event["tid"]) in main
+        if "tdur" in event and (event["pid"], event["tid"]) in main
     ]
     assert tasks, "the trace holds the page's tasks"
     return tasks

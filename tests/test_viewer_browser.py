@@ -289,8 +289,8 @@ def processor_seconds(pid: int) -> float:
 def test_scrolling_a_large_run_holds_no_task_over_100_ms(
     browser: Any, page: Page, large: Viewer, view: str, tmp_path: Path
 ) -> None:
-    """By processor time; and by the clock, the best of three, since a machine may have other things to
-    do."""
+    """By processor time: on the wall a task takes as long as a machine's other work lets it. (By the
+    clock: ``benchmarks/viewer.py``.)"""
     page.tab.goto(f"{large.address}#events")
     page.wait(EVERYTHING)
     page.go(view)
@@ -303,14 +303,9 @@ def test_scrolling_a_large_run_holds_no_task_over_100_ms(
             )
             page.frames(1)
 
-    def longest(clock: str) -> float:
-        page.value("document.querySelector('main .rows, main .falls').scrollTo(0, 0)")
-        found = max(tasks_ms(browser, page, tmp_path, scroll, clock=clock))
-        assert page.value("document.querySelector('main .rows, main .falls').scrollTop") > 1_000
-        return found
-
-    assert longest("tdur") < 100
-    assert min(longest("dur") for _ in range(3)) < 100
+    longest = max(tasks_ms(browser, page, tmp_path, scroll))
+    assert page.value("document.querySelector('main .rows, main .falls').scrollTop") > 1_000
+    assert longest < 100
 
 
 # ── hostile ──
