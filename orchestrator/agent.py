@@ -153,14 +153,15 @@ class Agent:
     def seconds_left(self) -> float | None:
         return None if self.deadline is None else self.deadline.at - time.monotonic()
 
-    async def record(self, *facts: Fact) -> None:
-        """Journal ``facts``; when this returns they are durable and part of the state."""
+    async def record(self, *facts: Fact, on_disk: bool = False) -> None:
+        """Journal ``facts``; when this returns they are safe from a crash and part of the state, and
+        with ``on_disk`` safe from a loss of power."""
         turn, rows = self.state.turn, []
         for fact in facts:
             if _opens_turn(fact) and turn == self.state.turn:
                 turn += 1
             rows.append((self.agent_id, turn, fact))
-        await self.seams.journal.append(rows, self._recorded)
+        await self.seams.journal.append(rows, self._recorded, on_disk=on_disk)
 
     def hold(self, tokens: int) -> None:
         """Reserve ``tokens`` for the agent's last turn, from all that stand above it, until `let_go`."""
@@ -197,7 +198,7 @@ class Agent:
             self.last_heard = time.monotonic()
 
     def _recorded(self, records: Sequence[Record]) -> None:
-        # In the journal's writer, so in the journal's order, whatever order the tasks wake in.
+        # Called by the journal, so in its order, whatever order the tasks wake in.
         self.last_heard = time.monotonic()
         for record in records:
             self.state = apply(self.state, record.fact)

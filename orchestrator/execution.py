@@ -118,9 +118,7 @@ async def _run(agent: Agent, index: int, use: Block, facts: list[Fact]) -> tuple
         facts += ruling.decided
         return ruling.refusal, True
     current_call.set(replace(current_call.get(), passed=ruling.passed))
-    begun = [ToolStarted(tool=used.name, tool_use_id=use["id"], index=index)]
-    if before := [*ruling.decided, *(begun if has_effects(used) else ())]:
-        await agent.record(*before)
+    await _record_before(agent, index, use, used, ruling.decided)
     try:
         return await _within_deadline(agent, used, use), False
     except JournalError:
@@ -137,6 +135,17 @@ def _missing(agent: Agent, name: str) -> str:
     how = agent.off.get(name)
     why = "" if how is None else f": it is off in this run (the user can enable it: {how})"
     return f"[error] no tool {name!r}{why}. Tools: {', '.join(agent.tools)}."
+
+
+async def _record_before(
+    agent: Agent, index: int, use: Block, used: Tool, decided: Sequence[Fact]
+) -> None:
+    """An effect outlasts a loss of power: that it was about to happen must do so as well."""
+    if has_effects(used):
+        begun = ToolStarted(tool=used.name, tool_use_id=use["id"], index=index)
+        await agent.record(*decided, begun, on_disk=True)
+    elif decided:
+        await agent.record(*decided)
 
 
 async def _within_deadline(agent: Agent, used: Tool, use: Block) -> Output:

@@ -163,7 +163,8 @@ class Revival:
         await self._take_up(agent)
         if message is not None:
             agent.deliver(MessageAdded(text=message, origin="user"))
-        elif agent.state.reply_open and not agent.state.pending:
+        # Who had said its last word when the process died has only to be heard.
+        elif ended is not None and agent.state.reply_open and not agent.state.pending:
             agent.deliver(MessageAdded(text=_GO_ON, origin="outrider"))
         return agent
 

@@ -10,6 +10,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies
 
 import anyio
 
@@ -138,9 +139,9 @@ class ClaudeModel:
             timeout = anthropic.Timeout(
                 self._read_timeout, connect=self._connect_timeout, pool=None
             )
-            http_client = self._http_client or anthropic.DefaultAsyncHttpxClient(
-                verify=LateCertificates(ssl.PROTOCOL_TLS_CLIENT)
-            )
+            http_client, transport = self._http_client, None
+            if http_client is None:
+                http_client, transport = _own_client()
             client = anthropic.AsyncAnthropic(
                 api_key=self._key(),
                 base_url=self._base_url,
@@ -148,7 +149,7 @@ class ClaudeModel:
                 timeout=timeout,
                 http_client=http_client,
             )
-            self._made = Wire(client, http_client)
+            self._made = Wire(client, http_client, transport)
         return self._made
 
     def _key(self) -> str | None:
@@ -171,6 +172,19 @@ class ClaudeModel:
                 "no API key: set ANTHROPIC_API_KEY, or give --base-url for a local server"
             )
         return Target(str(client.base_url), model, secret)
+
+
+def _own_client() -> tuple[httpx2.AsyncClient, httpx2.AsyncBaseTransport | None]:
+    """A client for HTTP, and its transport where that may be used by itself."""
+    import anthropic
+
+    from orchestrator.claude.transport import DirectTransport
+
+    context = LateCertificates(ssl.PROTOCOL_TLS_CLIENT)
+    if getproxies():
+        return anthropic.DefaultAsyncHttpxClient(verify=context), None
+    transport = DirectTransport(context)
+    return anthropic.DefaultAsyncHttpxClient(transport=transport), transport
 
 
 async def _fill(fold: ReplyFold, chunks: AsyncIterator[bytes]) -> None:

@@ -22,10 +22,12 @@ _PATH = "/v1/messages"
 
 @dataclass(frozen=True)
 class Wire:
-    """The SDK's client, and the HTTP client that it was made with."""
+    """The SDK's client, and the HTTP client that it was made with. ``transport``: of that client, where
+    it holds nothing of its own that requests must carry."""
 
     client: AsyncAnthropic
     http_client: httpx2.AsyncClient
+    transport: httpx2.AsyncBaseTransport | None = None
 
     async def post(
         self, body: bytes, headers: Mapping[str, str], target: Target
@@ -73,21 +75,53 @@ class Wire:
 
     async def _past_the_sdk(self, body: bytes, headers: Mapping[str, str]) -> httpx2.Response:
         """What the SDK would send, without the third of a call's CPU that it takes to make that."""
+        import httpx2
         from anthropic import APIConnectionError
 
         own = {name.encode(): value.encode() for name, value in headers.items()}
-        request = self.http_client.build_request(
-            "POST",
-            self._url,
-            content=body,
-            headers=self._headers | own,
-            timeout=self.client.timeout,
-        )
         try:
+            if self.transport is not None:
+                response = await self.transport.handle_async_request(self._bare(body, own))
+                if not response.has_redirect_location:
+                    return response
+                await response.aclose()  # an address that has moved: the client follows it
+            request = self.http_client.build_request(
+                "POST",
+                self._url,
+                content=body,
+                headers=self._headers | own,
+                timeout=self.client.timeout,
+            )
             return await self.http_client.send(request, stream=True)
         except Exception as error:
             # As the SDK does: whatever fails here, the service was not reached.
-            raise APIConnectionError(request=request) from error
+            raise APIConnectionError(request=httpx2.Request("POST", self._url)) from error
+
+    def _bare(self, body: bytes, headers: dict[bytes, bytes]) -> httpx2.Request:
+        """The request without what a client of one's own might add."""
+        import httpx2
+
+        return httpx2.Request(
+            "POST",
+            self._url,
+            content=body,
+            headers=self._headers_alone | headers,
+            extensions=self._timeout,
+        )
+
+    @cached_property
+    def _headers_alone(self) -> dict[bytes, bytes]:
+        """What our own client adds to `_headers`, and those. Bodies come as they are, unpacked."""
+        plain = self.http_client.build_request("POST", self._url).headers.raw
+        added = {name.lower(): value for name, value in plain} | {b"accept-encoding": b"identity"}
+        del added[b"content-length"]
+        return added | self._headers
+
+    @cached_property
+    def _timeout(self) -> dict[str, Any]:
+        import httpx2
+
+        return {"timeout": httpx2.Timeout(self.client.timeout).as_dict()}
 
     @cached_property
     def _url(self) -> httpx2.URL:

@@ -1,8 +1,8 @@
 """The journal: one SQLite file per run that holds every event, in order, before anything acts on it.
 
-Appending is durable on return. Agents append at the same time; one writer takes all that waits and
-commits it together, so that 500 agents cost a few disk flushes and not 500. What depends on the
-journal's order (state, log, progress) runs in the writer, after the commit, in that order.
+What was appended outlives the process on return, and a loss of power within a second; a caller that is about
+to have an effect waits for the disk, and all that wait share one flush. What depends on the journal's order
+(state, log, progress) runs after the commit, in that order.
 """
 
 from orchestrator.journal.lock import is_running, let_lock_go, take_lock

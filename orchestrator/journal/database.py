@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.errors import JournalError
 from orchestrator.journal.rows import CREATE, SCHEMA_VERSION
@@ -18,20 +20,38 @@ _BUSY_SECONDS = 2.0
 _PAGE_BYTES = 8_192
 
 
-def open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
-    """The database, made if it is new, and the seq of its last record."""
+class Opened(NamedTuple):
+    """A database to append to. ``last_seq``: of its last record. ``wal``: descriptor of the file that
+    takes what is committed; ``None`` where each commit waits for the disk."""
+
+    connection: sqlite3.Connection
+    last_seq: int
+    wal: int | None
+
+
+def open_to_write(path: Path) -> Opened:
+    """The database, made if it is new."""
     with _explained(path):
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE", check_same_thread=False
         )
     with _explained(path), _closed_on_error(connection):
         connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # of a file that is new
-        connection.execute("PRAGMA journal_mode = WAL")
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = FULL")
         if _known_version(path, connection) == 0:
             connection.executescript(f"BEGIN IMMEDIATE; {CREATE} COMMIT;")
         last = connection.execute("SELECT coalesce(max(seq), 0) FROM records").fetchone()[0]
-    return connection, last
+        wal = _wal(path, connection) if mode == "wal" else None
+    return Opened(connection, last, wal)
+
+
+def _wal(path: Path, connection: sqlite3.Connection) -> int:
+    """From here on a commit hands over to the system only, in order; the WAL file and its name are on
+    the disk by then."""
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")  # a write that changes nothing
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return os.open(f"{path}-wal", os.O_RDWR)
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
@@ -79,14 +99,25 @@ def _known_version(path: Path, connection: sqlite3.Connection) -> int:
     return version
 
 
-def close(connection: sqlite3.Connection) -> None:
-    """Leave one plain file, which can be copied and read where nothing can be written.
+def close(opened: Opened) -> None:
+    """Leave one plain file, on the disk, which can be copied and read where nothing can be written.
 
-    Everything is durable already: what fails here (a reader is connected) stays in the WAL file,
+    Everything is committed already: what fails here (a reader is connected) stays in the WAL file,
     and the next opening takes it from there.
     """
+    connection, _, wal = opened
+    if wal is not None:
+        with suppress(OSError):
+            flush(wal)
+        os.close(wal)
     with suppress(sqlite3.Error):
         connection.execute("PRAGMA busy_timeout = 0")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
+
+
+def flush(descriptor: int) -> None:
+    """Bring a file's content to the disk."""
+    # What macOS has no name for, it does not tell apart either.
+    getattr(os, "fdatasync", os.fsync)(descriptor)

@@ -26,11 +26,11 @@ async def open_journal(path: Path) -> AsyncIterator[Journal]:
     failure: BaseException | None = None
     lock = await to_thread.run_sync(take_lock, path, limiter=thread)
     try:
-        connection, last = await to_thread.run_sync(open_to_write, path, limiter=thread)
+        opened = await to_thread.run_sync(open_to_write, path, limiter=thread)
         try:
-            journal = SqliteJournal(path, connection, last)
+            journal = SqliteJournal(path, opened)
             async with anyio.create_task_group() as group:
-                group.start_soon(journal.write)
+                group.start_soon(journal.keep_synced)
                 try:
                     yield journal
                 # Carried past the task group, which would wrap it in an exception group.
@@ -38,10 +38,11 @@ async def open_journal(path: Path) -> AsyncIterator[Journal]:
                     failure = error
                 finally:
                     journal.close()
+                    group.cancel_scope.cancel()
             if failure is not None:
                 raise failure
         finally:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(close, connection, limiter=thread)
+                await to_thread.run_sync(close, opened, limiter=thread)
     finally:
         let_lock_go(path, lock)

@@ -21,12 +21,15 @@ class Entry(NamedTuple):
 class Journal(Protocol):
     """Where events are recorded. Called from many tasks at once."""
 
-    async def append(self, facts: Sequence[tuple[str, int, Fact]], applied: Applied) -> None:
+    async def append(
+        self, facts: Sequence[tuple[str, int, Fact]], applied: Applied, *, on_disk: bool = False
+    ) -> None:
         """Record ``facts``, each an (agent id, turn, event), together and in this order.
 
-        Durable on return. ``applied`` is called once with their records, after the commit and in
-        the journal's order over all callers; what it raises is raised here. Once queued, an append
-        is not interrupted: a cancellation takes effect when the records are durable and applied.
-        Raises `JournalError`; then nothing of ``facts`` is recorded.
+        On return they outlive this process, whatever ends it; with ``on_disk`` a loss of power too.
+        Without it, that takes another second. ``applied`` is called once with their records, after
+        the commit and in the journal's order over all callers; what it raises is raised here. A
+        cancellation takes effect when the records are committed and applied. Raises
+        `JournalError`; then nothing of ``facts`` is applied.
         """
         ...
