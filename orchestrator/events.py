@@ -9,6 +9,7 @@ records. Field names are the log's (documented in ``docs/log.md``); fields named
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -86,6 +87,16 @@ class AgentStarted(Fact):
     depth: int = 0
     # Tells whether the definition has changed when the run is resumed.
     digest: str | None = None
+
+    @cached_property
+    def encoded_tools(self) -> bytes:
+        """The JSON of the tools, made once: every request of the agent begins with it."""
+        return encode(self.tool_schemas)
+
+    @cached_property
+    def encoded_system(self) -> bytes:
+        """The same of the system blocks, without breakpoints."""
+        return encode(self.system)
 
 
 class AgentResumed(Fact):

@@ -25,8 +25,9 @@ class Request:
     """What a model is sent, and for whom.
 
     ``system``, ``tools`` and ``messages`` are Messages API JSON, cache breakpoints included.
-    ``encoded`` holds each message's bytes, made once when the message entered the history, so that a
-    body is joined rather than serialised again; it is derived where a caller leaves it out.
+    ``encoded`` holds each message's bytes and ``encoded_tools`` those of the tools, made once when they
+    were new, so that a body is joined rather than serialised again; they are derived where a caller
+    leaves them out.
     """
 
     model: str
@@ -43,24 +44,28 @@ class Request:
     # How long an answer may take, in seconds. Who keeps to it can say what a late answer had cost.
     seconds: float | None = None
     encoded: Sequence[bytes] | None = None
+    encoded_tools: bytes | None = None
     # Where the plan becomes history: as this request shows it, empty where it shows none.
     todos_shown: str | None = None
 
     @cached_property
     def body(self) -> bytes:
         """The request's JSON for ``POST /v1/messages`` (without ``stream``)."""
-        head: dict[str, Any] = {"model": self.model, "max_tokens": self.max_tokens}
+        parts = [encode({"model": self.model, "max_tokens": self.max_tokens})[1:-1]]
         if self.tools:
-            head["tools"] = list(self.tools)
+            parts.append(b'"tools":' + (self.encoded_tools or encode(list(self.tools))))
+        rest: dict[str, Any] = {}
         if self.tool_choice is not None:
-            head["tool_choice"] = self.tool_choice
+            rest["tool_choice"] = self.tool_choice
         if self.system:
-            head["system"] = list(self.system)
-        head |= self.extra
+            rest["system"] = list(self.system)
+        if rest := rest | self.extra:
+            parts.append(encode(rest)[1:-1])
         messages = self.encoded
         if messages is None:
             messages = [encode(message) for message in self.messages]
-        return encode(head)[:-1] + b',"messages":[' + b",".join(messages) + b"]}"
+        parts.append(b'"messages":[' + b",".join(messages) + b"]")
+        return b"{" + b",".join(parts) + b"}"
 
     @property
     def digest(self) -> str:

@@ -91,7 +91,7 @@ def test_the_bytes_up_to_the_last_breakpoint_are_a_prefix_of_the_next_request(
         entries = stacked(messages[:end])
         newest = newest_place(entries)
         sent, encoded = laid_out(entries, (previous, newest), tail)
-        assert [json.loads(data) for data in encoded] == sent
+        assert encoded == [encode(message) for message in sent]
         if previous is not None:
             block_list = sent_before[previous.message]["content"][: previous.block + 1]
             assert "cache_control" in sent[previous.message]["content"][previous.block]
@@ -117,6 +117,25 @@ def test_a_breakpoint_never_stands_on_thinking_or_empty_text() -> None:
     entries = stacked([user("a"), assistant("said", thinking)])
     assert newest_place(entries) == Place(1, 0)
     assert newest_place(stacked([user({"type": "text", "text": ""})])) is None
+
+
+def test_what_stands_otherwise_than_ours_is_encoded_anew() -> None:
+    """Fields in another order, a mark that is there already, an empty block: the bytes say what is sent."""
+    marked: Block = {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}
+    turned: Message = {"content": [{"type": "text", "text": "a"}], "role": "user"}
+    for message in (turned, user(marked), user({})):
+        entries = stacked([message])
+        for places in ((), (Place(0, 0),), (Place(0, 7),)):
+            for tail in (None, "tail"):
+                sent, encoded = laid_out(entries, places, tail)
+                assert [json.loads(data) for data in encoded] == sent
+
+
+def test_a_tail_that_utf_8_cannot_hold_leaves_the_bytes_before_it_as_they_are() -> None:
+    (entry,) = stacked([user("schön")])
+    sent, (data,) = laid_out([entry], (), "\ud800")
+    assert [json.loads(data)] == sent
+    assert data.startswith(entry.data[:-2])
 
 
 def test_a_tail_after_an_assistant_message_becomes_a_message_of_its_own() -> None:

@@ -115,6 +115,7 @@ class Connection:
         self.origin = origin
         self.seconds = seconds
         self._stream = stream
+        self._descriptor = stream.extra(SocketAttribute.raw_socket).fileno()
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD_BYTES)
         self._idle_since = 0.0
 
@@ -151,7 +152,7 @@ class Connection:
     @property
     def is_hung_up(self) -> bool:
         """Whether the server has closed it: there is something to read where nothing was asked."""
-        return _is_readable(self._stream.extra(SocketAttribute.raw_socket).fileno())
+        return _is_readable(self._descriptor)
 
     async def abort(self) -> None:
         await anyio.aclose_forcefully(self._stream)

@@ -12,6 +12,7 @@ the conversation would never be read from the cache.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from orchestrator.context.history import THINKING, Entry
@@ -50,26 +51,51 @@ def laid_out(
 ) -> tuple[list[Message], list[bytes]]:
     """The messages as sent, and their bytes: breakpoints at ``places``, ``tail`` as a last user text.
 
-    Only messages that carry a breakpoint or the tail are copied and encoded again.
+    Only messages that carry a breakpoint or the tail are copied.
     """
-    touched: dict[int, list[Block]] = {}
+    marks: dict[int, set[int]] = {}
     for place in places:
-        if place is None or place.message >= len(messages):
-            continue
-        content = touched.setdefault(
-            place.message, list(messages[place.message].message["content"])
-        )
-        if place.block < len(content):
-            content[place.block] = {**content[place.block], "cache_control": _MARK}
+        if place is not None and place.message < len(messages):
+            marks.setdefault(place.message, set()).add(place.block)
     sent = [m.message for m in messages]
     encoded = [m.data for m in messages]
+    for number, blocks in marks.items():
+        sent[number], encoded[number] = _marked(messages[number], blocks)
     if tail is not None:
         if not sent or sent[-1]["role"] == "assistant":
             sent.append(user())
             encoded.append(b"")
-        last = len(sent) - 1
-        touched.setdefault(last, list(sent[last]["content"])).append(text_block(tail))
-    for number, content in touched.items():
-        sent[number] = {"role": sent[number]["role"], "content": content}
-        encoded[number] = encode(sent[number])
+        sent[-1], encoded[-1] = _with_tail(sent[-1], encoded[-1], text_block(tail))
     return sent, encoded
+
+
+_END = b"]}"
+_MARK_AT_THE_END = b',"cache_control":' + encode(_MARK) + b"}" + _END
+
+
+def _marked(old: Entry, blocks: AbstractSet[int]) -> tuple[Message, bytes]:
+    """The message with breakpoints at ``blocks``."""
+    content = list(old.message["content"])
+    for index in blocks:
+        if index < len(content):
+            content[index] = {**content[index], "cache_control": _MARK}
+    message: Message = {"role": old.message["role"], "content": content}
+    if blocks == {len(content) - 1} and _can_grow(old.message, old.data):
+        last = old.message["content"][-1]
+        if last and "cache_control" not in last:
+            # The usual case: a mark at the very end leaves the bytes before it as they are.
+            return message, old.data[: -len(b"}" + _END)] + _MARK_AT_THE_END
+    return message, encode(message)
+
+
+def _with_tail(old: Message, data: bytes, block: Block) -> tuple[Message, bytes]:
+    """The message with one block more."""
+    message: Message = {"role": old["role"], "content": [*old["content"], block]}
+    if not old["content"] or not _can_grow(old, data):
+        return message, encode(message)
+    return message, data[: -len(_END)] + b"," + encode(block) + _END
+
+
+def _can_grow(message: Message, data: bytes) -> bool:
+    """Whether ``data``, its JSON, ends with its blocks, as those do that are made here."""
+    return data.endswith(_END) and list(message)[-1] == "content"

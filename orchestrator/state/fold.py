@@ -11,7 +11,7 @@ from orchestrator.context import history
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.policy import Context
 from orchestrator.ledger import Ledger
-from orchestrator.messages import Block, encode, tool_result, user
+from orchestrator.messages import Block, tool_result, user
 from orchestrator.state.calling import take_failure, take_reply
 from orchestrator.state.edits import compact, offload_parts, switch_model
 from orchestrator.state.value import State, append, evolve
@@ -176,7 +176,7 @@ def _hear(state: State, event: ev.MessageAdded) -> State:
 
 
 def _start(event: ev.AgentStarted) -> State:
-    fixed = [encode(event.system), encode(event.tool_schemas)]
+    fixed = [event.encoded_system, event.encoded_tools]
     start = reduce(history.link, fixed, b"")
     first = history.append((), start, user(event.brief), 0)
     return State(
