@@ -84,7 +84,7 @@ async def run(
         prices: Your own prices, by model name, before those of the list.
         log_content: Whether the log also holds texts.
         telemetry: Whether OpenTelemetry spans and metrics are made, by the providers registered there.
-        observers: Called with each batch of records, after it is durable and in its order.
+        observers: Called with each batch of records, after it is in the journal and in its order.
 
     Raises `ConfigError` before anything is run, `JournalError` when the run cannot be recorded. A
     run that fails is a `Report` with its status.

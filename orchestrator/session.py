@@ -161,7 +161,7 @@ async def _recording(
     tally: Tally,
     records: Sequence[Record] = (),
 ) -> AsyncIterator[Seams]:
-    """The seams of a run: its journal, and what reads along once records are durable."""
+    """The seams of a run: its journal, and what reads along once they are recorded."""
     limits = options.limits
     slots = (
         nullcontext() if limits.concurrency is None else anyio.CapacityLimiter(limits.concurrency)

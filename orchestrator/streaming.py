@@ -55,7 +55,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class Events:
-    """The records of a run, each after it is durable and in its order: read them with ``async for``,
+    """The records of a run, each after it is in the journal and in its order: read them with ``async for``,
     which ends when the run has ended."""
 
     def __init__(self, records: MemoryObjectReceiveStream[Record]) -> None:
