@@ -66,38 +66,42 @@ def emptied(root: str, places: Iterable[Blank], into: str) -> list[Taken]:
 
 def _emptied(root: str, place: Blank, into: str) -> Taken | None:
     with ExitStack() as stack:
-        depth, folder, link = _reached(stack, root, place.parts, place.depth)
-        if (depth, link) == (place.depth, place.link):
-            return None
-        if place.link is not None:
-            return _relinked(root, place, into)
-        if depth < len(place.parts) and link is None:
-            return None
-        # The thing itself, or the new link on the way to it.
-        parts = place.parts[: min(depth, len(place.parts) - 1) + 1]
-        return _moved(root, folder, parts, into)
-
-
-def _relinked(root: str, place: Blank, into: str) -> Taken | None:
-    """Something else than the link is there: another one, a folder, nothing."""
-    parts = place.parts[: place.depth + 1]
-    taken = None
-    with ExitStack() as stack:
-        depth, folder, link = _reached(stack, root, parts)
-        if depth >= len(parts) or (link is not None and depth == place.depth):
-            taken = _moved(root, folder, parts, into)
-        elif depth < place.depth:
-            return None  # the folder that it was in is gone: nothing is read there
-        with suppress(OSError):
-            os.symlink(place.link or "", parts[-1], dir_fd=folder)
+        depth, _, link = _reached(stack, root, place.parts, place.depth)
+    new = _new(place, depth, link)
+    taken = None if new is None else _moved(root, new, into)
+    if place.link is not None:
+        _put_back(root, place)
     return taken
 
 
-def _moved(root: str, folder: int, parts: Parts, into: str) -> Taken:
+def _new(place: Blank, depth: int, link: str | None) -> Parts | None:
+    """What a command made on the way to the place, or at it; `None` where nothing leads there now."""
+    if (depth, link) == (place.depth, place.link):
+        return None
+    is_there = link is not None or depth == len(place.parts)
+    if place.link is not None and depth > place.depth:
+        # A folder stands where the link was: it makes room for that, whatever is in it.
+        return place.parts[: place.depth + 1]
+    return place.parts[: depth + 1] if is_there else None
+
+
+def _put_back(root: str, place: Blank) -> None:
+    """The link, where the folder that it was in is there still."""
+    parts = place.parts[: place.depth + 1]
+    with ExitStack() as stack:
+        depth, folder, link = _reached(stack, root, parts)
+        if depth == place.depth and link is None:
+            with suppress(OSError):
+                os.symlink(place.link or "", parts[-1], dir_fd=folder)
+
+
+def _moved(root: str, parts: Parts, into: str) -> Taken:
     kept = f"{into}/{secrets.token_hex(4)}-{parts[-1].lstrip('.')}"
     try:
         os.makedirs(f"{root}/{into}", exist_ok=True)
-        with _writable(folder, parts[-1]):
+        with ExitStack() as stack:
+            _, folder, _ = _reached(stack, root, parts)
+            stack.enter_context(_writable(folder, parts[-1]))
             os.rename(parts[-1], f"{root}/{kept}", src_dir_fd=folder)
     except OSError:
         return Taken(parts, "")
