@@ -86,7 +86,7 @@ def test_user_rules_go_before_other_facts_when_there_is_no_room() -> None:
 
 
 def test_c7_a_request_over_4000_tokens_keeps_its_ends_and_says_where_it_is() -> None:
-    """C7, DESIGN: verbatim up to 4,000 tokens."""
+    """C7: verbatim up to 4,000 tokens."""
     short = "x" * 16_000
     assert compaction.pinned(short, "history.md") == short
     long = "BEGIN" + "x" * 30_000 + "END"

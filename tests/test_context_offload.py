@@ -60,7 +60,7 @@ def test_o2_it_shows_both_ends_and_the_call_that_reads_it_back() -> None:
 def test_o2_a_tool_that_searches_is_named_first_where_the_agent_has_one() -> None:
     """O2: a search brings back lines, reading brings back pages."""
     stub = placeholder(PATH, "x" * 9_000, ReadBack("read_file", "grep"))
-    assert stub.endswith(f'\nSearch it with grep, or read it: read_file(path="{PATH}")')
+    assert stub.endswith(f'\nSearch it with grep. Read it: read_file(path="{PATH}")')
 
 
 @pytest.mark.parametrize(

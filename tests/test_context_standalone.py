@@ -68,6 +68,13 @@ def test_strings_are_contents_too_and_nothing_is_changed_in_place() -> None:
     assert "PROJ-1" in made[0]["content"][1]["text"]
 
 
+def test_a_placeholder_names_the_tools_of_the_loop_that_it_is_made_for() -> None:
+    """O2"""
+    stub = ctx.placeholder("r/1.txt", "x" * 9_000, reader="show", searcher="find")
+    assert stub.endswith('Search it with find. Read it: show(path="r/1.txt")')
+    assert "Search" not in ctx.placeholder("r/1.txt", "x" * 9_000)
+
+
 def test_a_summary_that_says_nothing_gives_way_to_one_by_rules() -> None:
     """C10"""
     messages = [user("go"), assistant("I looked at a.py"), user("and b"), assistant("x"), user("y")]

@@ -1,6 +1,6 @@
 """The worked examples of the source material: with its own numbers, and over HTTP by order and level.
 
-The numbers are those of DESIGN ("The context policy"): records with preset token counts, offload at
+The numbers are those of the policy's source: records with preset token counts, offload at
 birth, pinning and the gain rule switched off, the last two messages kept, nothing reserved for output.
 """
 
@@ -113,7 +113,7 @@ def played(settings: Context, **more: Any) -> Session:
 
 
 def test_one_at_092_one_compaction_takes_479k_to_272k_and_the_next_session_has_41k() -> None:
-    """DESIGN, worked example one; C3, C4, C6: what was dropped and what is kept is the whole, and
+    """Worked example one; C3, C4, C6: what was dropped and what is kept is the whole, and
     the call keeps its result."""
     settings = Context(window=WINDOW, compact_at=0.92, offload_at=None)
     before = Session(settings, records=[record(*row) for row in STORY])
@@ -129,7 +129,7 @@ def test_one_at_092_one_compaction_takes_479k_to_272k_and_the_next_session_has_4
 
 
 def test_one_without_memory_469k_becomes_262k_and_the_next_session_is_the_system_prompt() -> None:
-    """DESIGN, worked example one; M4: compaction works, nothing is remembered."""
+    """Worked example one; M4: compaction works, nothing is remembered."""
     settings = Context(window=WINDOW, compact_at=0.92, offload_at=None)
     before = Session(settings, memory=None, records=[record(*row) for row in STORY])
     assert before.tokens == 46_900
@@ -142,7 +142,7 @@ def test_one_without_memory_469k_becomes_262k_and_the_next_session_is_the_system
 
 
 def test_one_at_050_the_second_of_two_compactions_takes_in_the_first_summary() -> None:
-    """DESIGN, worked example one; C8: after the diagnosis and after the test log."""
+    """Worked example one; C8: after the diagnosis and after the test log."""
     settings = Context(window=WINDOW, compact_at=0.5, offload_at=None)
     assert policy.lines(settings, WINDOW, reserve=0).compact == 25_000
     session = Session(settings)
@@ -180,7 +180,7 @@ def step_at(*rows: tuple[str, Role, int], settings: Context, reserve: int) -> St
 
 
 def test_one_without_compaction_485k_and_490k_are_sent_and_535k_is_refused() -> None:
-    """DESIGN, worked example one; C19: the end names ``context_length_exceeded``."""
+    """Worked example one; C19: the end names ``context_length_exceeded``."""
     off = Context(window=WINDOW, compact_at=0.92, offload_at=None, compaction=False)
     assert played(off).tokens == 47_900
     more: tuple[tuple[str, Role, int], ...] = (
@@ -231,7 +231,7 @@ def characters(messages: list[Message]) -> int:
 def test_two_leaves_ten_messages_about_92_percent_shorter_with_a_placeholder(
     offloaded_at_birth: bool,
 ) -> None:
-    """DESIGN, worked example two; O1, O2, C3, C4: system, summary and the last eight.
+    """Worked example two; O1, O2, C3, C4: system, summary and the last eight.
 
     Our result answers a call, which the source leaves out, and the first question stays pinned in the
     summary's message. A limit at birth puts the result away first; without one the compaction is
@@ -324,7 +324,7 @@ def whole(body: Mapping[str, Any]) -> str:
 async def test_one_over_http_goes_in_the_same_order_in_both_languages(
     tmp_path: Path, language: str, context: Context, story: list[str]
 ) -> None:
-    """DESIGN, worked example one, with real calls; C1, C19, O1."""
+    """Worked example one, with real calls; C1, C19, O1."""
     sentence, task = LANGUAGES[language]
 
     def read_source() -> str:
@@ -364,7 +364,7 @@ async def test_one_over_http_goes_in_the_same_order_in_both_languages(
 async def test_two_over_http_goes_in_the_same_order_in_both_languages(
     tmp_path: Path, language: str
 ) -> None:
-    """DESIGN, worked example two, with real calls; O1, C2, C12: ten questions with answers fill the
+    """Worked example two, with real calls; O1, C2, C12: ten questions with answers fill the
     window up to the offload line, the large result is put away, what is left is over the compact line
     and is compacted, and the level is normal again."""
     sentence, task = LANGUAGES[language]

@@ -113,7 +113,7 @@ def test_a_whole_run_in_figures() -> None:
 
 
 def test_a_row_has_the_documented_fields() -> None:
-    """CLI.md: every field of `agents`, usage in the provider's shape."""
+    """Every field of `agents`, usage in the provider's shape."""
     row = summarise(records(*WHOLE), "r1", price).agents[1].as_json()
     documented = """agent_id parent_id agent_type model status reason turns requests tool_calls usage
         cost_usd peak_context_tokens window_tokens offloaded compactions conclusion_tokens

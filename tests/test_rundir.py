@@ -81,7 +81,7 @@ def test_latest_is_no_name() -> None:
 
 
 def test_the_layout_is_the_documented_one(tmp_path: Path) -> None:
-    """Files stand where CLI.md and DESIGN.md say; the main agent's list and result are the run's."""
+    """Files stand where the docs say; the main agent's list and result are the run's."""
     run = RunDir(tmp_path, "r1")
     main, child = run.agent("main"), run.agent("main.toolu_01")
     shown = [run.journal, run.log, main.todos, main.conclusion, main.history, child.results]

@@ -83,7 +83,7 @@ async def test_the_tests_run_under_the_backend_they_name(anyio_backend: str) -> 
 
 
 async def test_the_tools_are_those_of_the_contract(tools: FileTools) -> None:
-    """CLI.md, Tools that models see: names, arguments, defaults."""
+    """Tools as models see them: names, arguments, defaults."""
     signatures = {tool.__name__: inspect.signature(tool) for tool in tools.functions()}
     shown = {
         name: [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from workspace.errors import OutOfRange
 
 PAGE_CHARS = 5_000
-"""The most characters that one answer of `read_file` has, header included (CLI.md)."""
+"""The most characters that one answer of `read_file` has, header included."""
 PAGE_LINES = 200
 _HEADER_CHARS = 300  # what a header needs beside the path
 _LEAST_CHARS = 500  # of content, however long the path

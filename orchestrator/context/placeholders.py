@@ -98,9 +98,8 @@ def _assembled(
 
 
 def _how(path: str, by: ReadBack) -> str:
-    if by.searcher is None:
-        return f"Read it: {_read_call(path, by)}"
-    return f"Search it with {by.searcher}, or read it: {_read_call(path, by)}"
+    search = f"Search it with {by.searcher}. " if by.searcher is not None else ""
+    return f"{search}Read it: {_read_call(path, by)}"
 
 
 def _read_call(path: str, by: ReadBack) -> str:
