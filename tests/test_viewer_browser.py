@@ -443,15 +443,28 @@ def test_search_finds_agents_events_plans_and_conclusions(page: Page, team: View
     page.wait("+document.querySelector('main .events').getAttribute('aria-rowcount') === 3")
 
 
-def test_a_phone_needs_no_scrolling_sideways(browser: Any, team: Viewer) -> None:
-    context = browser.new_context(viewport={"width": 375, "height": 700}, has_touch=True)
+# Of rows and their cells, what stands out to the right of its list.
+CUT_OFF = """[...document.querySelectorAll('main .list')].flatMap(list => {
+    const edge = list.getBoundingClientRect().right + 1;
+    return [...list.querySelectorAll('[role=gridcell], [role=columnheader]')]
+        .filter(cell => cell.getBoundingClientRect().right > edge).map(cell => cell.textContent);
+})"""
+
+
+@pytest.mark.parametrize("width", [375, 390, 704, 768, 990, 1280])
+def test_no_screen_needs_scrolling_sideways_and_no_column_is_cut_off(
+    browser: Any, exported: dict[str, Path], width: int
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 700}, has_touch=True)
     try:
         page = Page(context)
-        page.open(team.address)
+        page.open(exported["long"].as_uri())
         for view in VIEWS:
             page.go(view)
-            assert page.value("document.documentElement.scrollWidth") <= 375, view
-            assert page.value("document.querySelector('main').scrollWidth") <= 375, view
+            page.wait("document.querySelector('main').innerText.length > 10")
+            assert page.value("document.documentElement.scrollWidth") <= width, view
+            assert page.value("document.querySelector('main').scrollWidth") <= width, view
+            assert page.value(CUT_OFF) == [], view
     finally:
         context.close()
 

@@ -50,7 +50,7 @@ function tileNodes() {
 }
 
 function agentTree() {
-  const columns = "Agent@tree|Status.wide|Tokens by kind.wide|Tokens.num@total|Cached.num.wide@cache_share|Cost.num@cost|Peak / window.wide@peak|Turns.num.wide@turns|Time.num.wide@seconds";
+  const columns = "Agent@tree|Status.wide|Tokens by kind.wide.mid|Tokens.num@total|Cached.num.wide@cache_share|Cost.num@cost|Peak / window.wide@peak|Turns.num.wide.mid@turns|Time.num.wide.mid@seconds";
   let most = 1;
   const made = list({
     kind: "agents fill", label: "Agents", columns, cells, none: "No agent has started yet.",

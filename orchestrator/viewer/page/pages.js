@@ -49,7 +49,7 @@ export function toolView() {
   let known = {};
   const made = list({
     kind: "tools fill", label: "Tools", none: "No tool was called yet.",
-    columns: "Tool|Calls.num|Errors.num.wide|Characters.num.wide|Tokens.num.wide|Carried|Cost.num|Time.num.wide",
+    columns: "Tool|Calls.num|Errors.num.wide|Characters.num.wide.mid|Tokens.num.wide|Carried|Cost.num|Time.num.wide.mid",
     cells: (row) => {
       const more = known[row.name];
       return [said(row.name), num(row.calls), h("span", { class: row.errors ? "bad" : "" }, num(row.errors)), num(row.chars), more ? num(more.tokens) : "…", more ? gauge(more.share, 1, `${short(more.carried)} · ${pct(more.share)}`, "share") : "…", more ? usd(more.cost, state.run.cost ?? 0) : "…", ms(row.ms)];
