@@ -430,6 +430,7 @@ LLAMA = {"id": "qwen.gguf", "meta": {"n_ctx": 4096, "n_ctx_train": 32_768}}
         ([LLAMA], ModelFacts(4096)),
         ([{"id": "other", "meta": {"n_ctx": 1}}, {**LLAMA, "id": "m"}], ModelFacts(4096)),
         ([LLAMA, {"id": "other"}], ModelFacts()),
+        ([{"id": "m", "object": "model", "max_model_len": 32_768}], ModelFacts(32_768)),
         ([{"id": "m", "meta": None}], ModelFacts()),
         ([{"id": "m", "max_input_tokens": "many"}, "odd"], ModelFacts()),
         ([], ModelFacts()),

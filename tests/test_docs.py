@@ -78,6 +78,7 @@ def test_every_command_that_is_shown_exists_with_its_options(line: str) -> None:
 
 # Options of other programs that pages name.
 OF_OTHERS = {
+    "--jinja",  # of llama-server
     *("--curve", "--read-back"),  # of benchmarks/replay.py
     *("--brain", "--think"),  # of python -m orchestrator.testing.standin
 }

@@ -27,7 +27,7 @@ ELSEWHERE = {
 
 
 # These tell one story: the files that they show are written as they come, and their programs run.
-STORIES = ("launch.md", "write-a-subagent.md")
+STORIES = ("launch.md", "own-loop.md", "write-a-subagent.md")
 
 
 def lines_of(document: Path) -> list[str]:
@@ -57,15 +57,16 @@ def run_program(code: str, folder: Path) -> str:
     name = re.match(r"# (\w+\.py)\n", code)
     file = folder / (name[1] if name else "shown.py")
     file.write_text(code)
+    is_test = file.name.startswith("test_") and "import pytest" in code
     done = subprocess.run(
-        [sys.executable, file.name],
+        [sys.executable, *(("-m", "pytest", "-q") if is_test else ()), file.name],
         cwd=folder,
         env=clean_environment(folder.parent),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 

@@ -6,10 +6,14 @@ import importlib.util
 import json
 import shlex
 import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 
 from orchestrator.journal import read_records
@@ -65,12 +69,18 @@ def test_every_example_is_in_the_list() -> None:
 
 @pytest.fixture
 def service(root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return app_of("service", root, monkeypatch)
+
+
+def app_of(name: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("ROOT", str(root))
     monkeypatch.delenv("OUTRIDER_MODEL", raising=False)
-    spec = importlib.util.spec_from_file_location("service", EXAMPLES / "service.py")
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # FastAPI looks a handler's types up in its module.
+    monkeypatch.setitem(sys.modules, name, module)
     spec.loader.exec_module(module)
     return module.app
 
@@ -121,3 +131,72 @@ async def test_a_client_that_leaves_ends_its_run(service: Any, root: Path) -> No
 async def test_the_service_says_what_is_wrong_with_a_request(service: Any) -> None:
     assert (await asked(service, b"{}"))[0]["status"] == 400
     assert b"the task is empty" in (await asked(service, b'{"task": " "}'))[-1]["body"]
+
+
+# ── the FastAPI application ──
+
+
+@asynccontextmanager
+async def client_of(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody who asks an application that is started for it, and ended after."""
+    transport = httpx2.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://app") as client,
+    ):
+        yield client
+
+
+async def until_ended(client: httpx2.AsyncClient, run_id: str) -> Any:
+    with anyio.fail_after(60):
+        answer = await client.get(f"/runs/{run_id}")
+        while answer.json().get("status") == "running":  # as clients of HTTP do
+            await anyio.sleep(0.01)
+            answer = await client.get(f"/runs/{run_id}")
+    return answer
+
+
+@pytest.fixture
+def fastapi_app(root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    pytest.importorskip("fastapi")
+    return app_of("fastapi_app", root, monkeypatch)
+
+
+@pytest.mark.anyio
+async def test_a_run_outlives_its_request_and_is_looked_at(fastapi_app: Any) -> None:
+    async with client_of(fastapi_app) as client:
+        begun = await client.post("/runs", json={"task": "Survey this folder"})
+        assert begun.status_code == 202
+        answer = await until_ended(client, begun.json()["run_id"])
+        assert answer.json()["status"] == "finished"
+        assert (await client.get("/runs/none")).status_code == 404
+        assert (await client.post("/runs", json={})).status_code == 422
+        empty = await client.post("/runs", json={"task": " "})
+        refused = await until_ended(client, empty.json()["run_id"])
+        assert (refused.status_code, refused.json()["detail"][:17]) == (422, "the task is empty")
+
+
+@pytest.mark.anyio
+async def test_a_run_is_stopped_and_hands_back(fastapi_app: Any) -> None:
+    async with client_of(fastapi_app) as client:
+        begun = await client.post("/runs", json={"task": "Survey this folder"})
+        run_id = begun.json()["run_id"]
+        assert (await client.delete(f"/runs/{run_id}")).status_code == 202
+        answer = await until_ended(client, run_id)
+        assert (answer.json()["status"], answer.json()["reason"]) == ("partial", "cancelled")
+
+
+@pytest.mark.anyio
+async def test_what_the_end_of_the_application_cut_off_goes_on_after_a_restart(
+    fastapi_app: Any, root: Path
+) -> None:
+    async with client_of(fastapi_app) as client:
+        run_id = (await client.post("/runs", json={"task": "Survey"})).json()["run_id"]
+        with anyio.fail_after(60):
+            log = root / f".outrider/runs/{run_id}/log.jsonl"
+            while not log.exists():  # noqa: ASYNC110  # somebody else's file
+                await anyio.sleep(0.01)
+    async with client_of(fastapi_app) as client:
+        assert (await client.get(f"/runs/{run_id}")).status_code == 404
+        assert (await client.post(f"/runs/{run_id}/resume", json={})).status_code == 202
+        assert (await until_ended(client, run_id)).json()["status"] == "finished"

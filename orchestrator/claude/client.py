@@ -237,13 +237,15 @@ def _entry(entries: list[Any], name: str) -> object:
 
 
 def _facts(entry: object) -> ModelFacts:
-    """From an entry of ``/v1/models``, the official one or llama.cpp's (``meta.n_ctx``)."""
+    """From an entry of ``/v1/models``: the official one, vLLM's or llama.cpp's (``meta.n_ctx``)."""
     if not isinstance(entry, Mapping):
         return ModelFacts()
     meta = entry.get("meta")
     local = meta.get("n_ctx") if isinstance(meta, Mapping) else None
     return ModelFacts(
-        window=_tokens(entry.get("max_input_tokens")) or _tokens(local),
+        window=_tokens(entry.get("max_input_tokens"))
+        or _tokens(entry.get("max_model_len"))
+        or _tokens(local),
         output_cap=_tokens(entry.get("max_tokens")),
     )
 
