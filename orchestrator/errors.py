@@ -32,6 +32,31 @@ from typing import ClassVar
 
 from orchestrator.ledger import Usage
 
+__all__ = [
+    "CallTimedOut",
+    "ConfigError",
+    "ConnectionDropped",
+    "ConnectionFailed",
+    "ContextOverflow",
+    "InvalidReply",
+    "JournalError",
+    "ModelError",
+    "NoModelChosen",
+    "NotPermitted",
+    "OutOfCredit",
+    "OutriderError",
+    "Overloaded",
+    "RateLimited",
+    "RequestRejected",
+    "RequestTooLarge",
+    "RunInUse",
+    "ServerFailed",
+    "StreamCut",
+    "ToolError",
+    "Unauthenticated",
+    "UnknownModel",
+]
+
 
 class OutriderError(Exception):
     """Base of everything that Outrider raises on purpose. The message is for a person."""

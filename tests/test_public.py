@@ -16,7 +16,7 @@ import pytest
 from tests.test_docs import DOCUMENTS, ROOT, blocks
 
 PACKAGES = (
-    *("orchestrator", "orchestrator.context", "orchestrator.testing"),
+    *("orchestrator", "orchestrator.context", "orchestrator.errors", "orchestrator.testing"),
     *("subagents", "todos", "workspace"),
 )
 # Their docstrings are part of what models are sent, and are written for them alone.
