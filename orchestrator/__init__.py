@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from orchestrator.budget import Limits
     from orchestrator.context.policy import Context
     from orchestrator.errors import ConfigError, JournalError, ModelError, OutriderError, ToolError
+    from orchestrator.events import Record
     from orchestrator.launching import run
     from orchestrator.model import Model, ModelFacts, Reply, Request
     from orchestrator.permissions import Permissions
@@ -33,6 +34,7 @@ _HOME = {
     "ModelFacts": "model",
     "OutriderError": "errors",
     "Permissions": "permissions",
+    "Record": "events",
     "Reins": "reins",
     "Reply": "model",
     "Report": "report",
@@ -59,6 +61,7 @@ __all__ = [
     "ModelFacts",
     "OutriderError",
     "Permissions",
+    "Record",
     "Reins",
     "Reply",
     "Report",
