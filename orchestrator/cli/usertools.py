@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,11 +21,44 @@ def load_tools(specs: Sequence[str], root: Path) -> list[Any]:
 
     Modules of the current folder and of the workspace's root are found too. Raises `ConfigError`.
     """
-    # A console command does not search the current folder by itself.
-    for folder in (str(root.absolute()), os.getcwd()):
-        if specs and folder not in sys.path:
-            sys.path.insert(0, folder)
+    if specs:
+        _make_findable(specs, list(dict.fromkeys((os.getcwd(), str(root.absolute())))))
     return [made for spec in specs for made in _load(spec)]
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Finds modules of these names in these folders. The folders themselves are not searched for whatever
+    is imported: agents write there, and what they write must not become a part of this program."""
+
+    folders: tuple[str, ...]
+    names: frozenset[str]
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or fullname not in self.names:
+            return None
+        return PathFinder.find_spec(fullname, self.folders, target)
+
+
+def _make_findable(specs: Sequence[str], folders: Sequence[str]) -> None:
+    """A console command does not search the current folder by itself. The modules that were asked for go
+    before installed ones, and what else is there now, which they may import, behind these."""
+    asked = frozenset(spec.partition(":")[0].partition(".")[0] for spec in specs)
+    there = frozenset(name.partition(".")[0] for f in folders for name in _names(f))
+    first, last = _Beside(tuple(folders), asked), _Beside(tuple(folders), there)
+    if first not in sys.meta_path:
+        sys.meta_path.insert(0, first)
+    if last not in sys.meta_path:
+        sys.meta_path.append(last)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:  # it cannot be read, so nothing of it can be imported
+        return []
 
 
 def _load(spec: str) -> list[Any]:
