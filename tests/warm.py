@@ -153,7 +153,7 @@ def _become(job: dict[str, Any]) -> None:
     os.chdir(job["cwd"])
     os.environ.clear()
     os.environ.update(job["env"])
-    sys.path[0] = job["cwd"]
+    del sys.path[0]  # as `orchestrator.__main__` does
     sys.argv[:] = ["outrider", *job["arguments"]]
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         stream = open(  # noqa: SIM115  # as long as the process
