@@ -107,3 +107,17 @@ def test_a_rehearsal_repeats_what_it_is_told_and_says_that_it_cannot_follow(
         told = cli(*command, "Only the tests", "--quiet").out
         assert "\n> Only the tests\n\nThat was said to it since." in told
         assert "## Totals" in told
+
+
+def test_a_misspelt_rule_with_a_pattern_is_refused_with_the_nearest(root: Path, cli: Cli) -> None:
+    ran = cli("run", "Survey", "--model", "rehearsal", "--deny", "raed(secret/**)")
+    assert ran.code == 2
+    assert "the rule 'raed(secret/**)' cannot be read: did you mean read(…)?" in ran.err
+
+
+def test_a_plan_whose_count_stands_still_is_told_once(root: Path, cli: Cli) -> None:
+    """Where texts are left out a line would say the same again."""
+    lines = cli("run", "Survey", "--model", "rehearsal").err.splitlines()
+    counts = [line.split("s  ")[1] for line in lines if "to-dos" in line]
+    assert len(counts) > 1
+    assert len(set(counts)) == len(counts)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -210,7 +211,12 @@ def _of_kind(text: str, kind: str, pattern: str | None) -> Rule:
     if pattern is None:
         return Rule(text, (kind,))
     if kind not in _READERS_OF_PATTERNS:
-        raise ValueError(f"{kind} takes no pattern: write its bare name")
+        near = get_close_matches(kind, [*_PATH_KINDS, *_READERS_OF_PATTERNS, "mcp"], 1, 0.7)
+        raise ValueError(
+            f"did you mean {near[0]}(…)?"
+            if near
+            else f"{kind} takes no pattern: write its bare name"
+        )
     return Rule(text, (kind,), _READERS_OF_PATTERNS[kind](pattern))
 
 

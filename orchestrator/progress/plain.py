@@ -83,7 +83,9 @@ def _todos_changed(board: Board, fact: ev.TodosWritten, with_content: bool) -> s
     if not changed:
         return None
     if not with_content:
-        return f"to-dos {fact.done}/{fact.total} done"
+        count = (sum(item.status == "completed" for item in board.todos), len(board.todos))
+        moved = count != (fact.done, fact.total)
+        return f"to-dos {fact.done}/{fact.total} done" if moved else None
     item = changed[0]
     more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
     words = f"{item.status.replace('_', ' ')}: {one_line(item.content, 60)}{more}"
