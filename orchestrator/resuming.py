@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from anyio.to_thread import run_sync
+from typing_extensions import TypedDict, Unpack
 
 from orchestrator.agent import Observe
 from orchestrator.budget import Limits
@@ -39,26 +40,32 @@ from orchestrator.tools import Tool
 Given = Mapping[str, Any]
 
 
+class ResumeOptions(TypedDict, total=False):
+    """What `resume` and `fork` take beside what they go on with; `resume` says what each means."""
+
+    model: str | Model | None
+    base_url: str | None
+    fallback_model: str | None
+    root: str | Path
+    tools: Iterable[Callable[..., Any] | Tool] | None
+    agents: Iterable[str | Path] | None
+    limits: Limits | Given | None
+    context: Context | Given | None
+    permissions: Permissions | Given | None
+    sandbox: bool | None
+    network: bool | None
+    ask: Ask | None
+    reins: Reins | None
+    accept_changes: bool
+    observers: Sequence[Observe]
+
+
 async def resume(
     run_id: str,
     message: str | None = None,
     *,
     agent: str = MAIN,
-    model: str | Model | None = None,
-    base_url: str | None = None,
-    fallback_model: str | None = None,
-    root: str | Path = ".",
-    tools: Iterable[Callable[..., Any] | Tool] | None = None,
-    agents: Iterable[str | Path] | None = None,
-    limits: Limits | Given | None = None,
-    context: Context | Given | None = None,
-    permissions: Permissions | Given | None = None,
-    sandbox: bool | None = None,
-    network: bool | None = None,
-    ask: Ask | None = None,
-    reins: Reins | None = None,
-    accept_changes: bool = False,
-    observers: Sequence[Observe] = (),
+    **given: Unpack[ResumeOptions],
 ) -> Report:
     """Go on with a run that crashed, was stopped, or ended at a limit or an error.
 
@@ -90,22 +97,18 @@ async def resume(
     changed definition), `RunInUse` while another process has the run, `JournalError` for a journal that
     is damaged.
     """
-    folder = await run_sync(workspace, root)
+    anew = _Anew(**given)
+    folder = await run_sync(workspace, anew.root)
     run_dir = await run_sync(find_run, folder, run_id)
     async with open_journal(run_dir.journal) as journal:
         recorded = await run_sync(read_past, run_dir)
         past = recorded.past
         agent_id = agent_of(past, agent)
-        anew = _Anew(
-            base_url, agents, limits, context, permissions, sandbox, network, fallback_model
-        )
         kept = anew.on(Kept.of_json(past.options))
         check_goes_on(past, run_dir.run_id, agent_id, message, kept.limits)
-        async with _prepared(kept, model, folder, tools, observers) as options:
-            options = replace(
-                options, task=past.summary.task, run_id=run_dir.run_id, ask=ask, reins=reins
-            )
-            asked = Asked(agent_id, message, accept_changes)
+        async with _prepared(kept, anew, folder) as options:
+            options = replace(options, task=past.summary.task, run_id=run_dir.run_id)
+            asked = Asked(agent_id, message, anew.accept_changes)
             return await go_on(options, run_dir, journal, recorded, asked)
 
 
@@ -115,21 +118,7 @@ async def fork(
     task: str | None = None,
     *,
     new_id: str | None = None,
-    model: str | Model | None = None,
-    base_url: str | None = None,
-    fallback_model: str | None = None,
-    root: str | Path = ".",
-    tools: Iterable[Callable[..., Any] | Tool] | None = None,
-    agents: Iterable[str | Path] | None = None,
-    limits: Limits | Given | None = None,
-    context: Context | Given | None = None,
-    permissions: Permissions | Given | None = None,
-    sandbox: bool | None = None,
-    network: bool | None = None,
-    ask: Ask | None = None,
-    reins: Reins | None = None,
-    accept_changes: bool = False,
-    observers: Sequence[Observe] = (),
+    **given: Unpack[ResumeOptions],
 ) -> Report:
     """Begin a new run from the end of turn ``at`` of a run's main agent (turns count from 1).
 
@@ -144,18 +133,16 @@ async def fork(
 
     Raises `ConfigError` before anything is run, `JournalError` for a journal that is damaged.
     """
-    folder = await run_sync(workspace, root)
+    anew = _Anew(**given)
+    folder = await run_sync(workspace, anew.root)
     run_dir = await run_sync(find_run, folder, run_id)
     past = (await run_sync(read_past, run_dir)).past
-    anew = _Anew(base_url, agents, limits, context, permissions, sandbox, network, fallback_model)
     kept = anew.on(Kept.of_json(past.options))
     source = await run_sync(_source, run_dir, past, at, task)
-    async with _prepared(kept, model, folder, tools, observers) as options:
+    async with _prepared(kept, anew, folder) as options:
         number = new_run_id(datetime.now(UTC)) if new_id is None else check_run_id(new_id)
-        options = replace(
-            options, task=task or past.summary.task, run_id=number, ask=ask, reins=reins
-        )
-        return await start_fork(options, source, task, accepts_changes=accept_changes)
+        options = replace(options, task=task or past.summary.task, run_id=number)
+        return await start_fork(options, source, task, accepts_changes=anew.accept_changes)
 
 
 def _source(run_dir: RunDir, past: Past, at: int, task: str | None) -> Source:
@@ -195,14 +182,21 @@ def read_past(run_dir: RunDir) -> Recorded:
 class _Anew:
     """What a caller gives anew; ``None``: it is as it was."""
 
-    base_url: str | None
-    agents: Iterable[str | Path] | None
-    limits: Limits | Given | None
-    context: Context | Given | None
-    permissions: Permissions | Given | None
-    sandbox: bool | None
-    network: bool | None
-    fallback_model: str | None
+    model: str | Model | None = None
+    base_url: str | None = None
+    fallback_model: str | None = None
+    root: str | Path = "."
+    tools: Iterable[Callable[..., Any] | Tool] | None = None
+    agents: Iterable[str | Path] | None = None
+    limits: Limits | Given | None = None
+    context: Context | Given | None = None
+    permissions: Permissions | Given | None = None
+    sandbox: bool | None = None
+    network: bool | None = None
+    ask: Ask | None = None
+    reins: Reins | None = None
+    accept_changes: bool = False
+    observers: Sequence[Observe] = ()
 
     def on(self, kept: Kept) -> Kept:
         """The settings of before, with these. Raises `ConfigError`."""
@@ -241,18 +235,17 @@ def _more_rules(before: Permissions, given: Permissions | Given | None) -> Permi
 
 
 @asynccontextmanager
-async def _prepared(
-    kept: Kept,
-    model: str | Model | None,
-    folder: Path,
-    tools: Iterable[Callable[..., Any] | Tool] | None,
-    observers: Sequence[Observe],
-) -> AsyncIterator[Options]:
-    if model is None and kept.model is None:
+async def _prepared(kept: Kept, anew: _Anew, folder: Path) -> AsyncIterator[Options]:
+    model = kept.model if anew.model is None else anew.model
+    if model is None:
         raise ConfigError("the run had a model that is no name: hand it over again, as model=…")
-    made = own_tools(tools) if tools is not None else await run_sync(_found_again, kept.tools)
-    async with opened(kept.model if model is None else model, kept) as (chosen, name):
-        yield await options_of(kept, chosen, name, folder, made, observers)
+    if anew.tools is None:
+        made = await run_sync(_found_again, kept.tools)
+    else:
+        made = own_tools(anew.tools)
+    async with opened(model, kept) as (chosen, name):
+        options = await options_of(kept, chosen, name, folder, made, anew.observers)
+        yield replace(options, ask=anew.ask, reins=anew.reins)
 
 
 def agent_of(past: Past, text: str) -> str:

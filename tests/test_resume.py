@@ -23,6 +23,7 @@ from orchestrator import (
     ModelError,
     Permissions,
     Request,
+    fork,
     resume,
     run,
     tool,
@@ -552,3 +553,11 @@ async def test_a_journal_of_a_newer_version_is_refused_with_what_to_do(tmp_path:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     with pytest.raises(JournalError, match="use a newer Outrider"):
         await resume("r", "more", model=ScriptedModel(lambda request: "done"), root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "go", [lambda **given: resume("r", **given), lambda **g: fork("r", 1, **g)]
+)
+async def test_a_misspelt_argument_is_no_argument(tmp_path: Path, go: Any) -> None:
+    with pytest.raises(TypeError, match="modle"):
+        await go(root=tmp_path, modle="rehearsal")
