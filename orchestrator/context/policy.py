@@ -16,6 +16,8 @@ HEADROOM_MIN_TOKENS = 10_000
 HEADROOM_MAX_TOKENS = 40_000
 OFFLOAD_SHARE = 0.75
 GAIN_SHARE = 0.2
+# Replayed over recorded sessions, 0.1 bills 1 to 3 points more; 0.2 half a point to 2.5 less, but with
+# more compactions, which lose what an offload keeps (`docs/replay.md`).
 OFFLOAD_GAIN_SHARE = 0.15
 KEEP_SHARE = 0.2
 # Compaction waits until this many turns beyond the kept ones have gathered.
