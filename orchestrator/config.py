@@ -206,6 +206,14 @@ class Settings(BaseSettings):
         return Permissions(self.allow, self.ask, self.deny)
 
 
+# What to write where pydantic says what it could not read; by the first word of its kind of error.
+_WRITE = {
+    "int": "write a whole number, such as 20 or 500_000",
+    "float": "write a number, for example 0.5",
+    "bool": "write true or false",
+}
+
+
 @dataclass(frozen=True)
 class Configured:
     """The settings in force, and for each that is no default the place (or places) it comes from."""
@@ -238,7 +246,8 @@ class _Place:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             key = str(first["loc"][0])
-            raise ConfigError(f"{self.where(key)}: {_said(first['msg'], key)}") from None
+            text = _WRITE.get(first["type"].partition("_")[0]) or _said(first["msg"], key)
+            raise ConfigError(f"{self.where(key)}: {text}") from None
         return {key: getattr(valid, key) for key in self.values}
 
 

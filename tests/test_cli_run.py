@@ -245,7 +245,7 @@ def test_no_network_is_one_clear_sentence(root: Path) -> None:
     ("arguments", "said"),
     [
         (["hi"], "no model to call: set ANTHROPIC_API_KEY, or give --base-url"),
-        (["hi", "--max-turns", "x"], "--max-turns: Input should be a valid integer"),
+        (["hi", "--max-turns", "x"], "--max-turns: write a whole number"),
         (["hi", "--max-turns", "0"], "--max-turns: must be over 0, or none for no limit"),
         (["hi", "--compact-at", "2"], "--compact-at: is a share of the window"),
         (["hi", "--output-format", "xml"], "--output-format: Input should be 'text'"),

@@ -123,7 +123,7 @@ def test_the_sdks_own_address_variable_is_part_of_the_environment(
     [
         ("\nmax-turn = 4\n", ".outrider/config.toml:2: max-turn: no such setting; did you mean"),
         ("# first\n\n[modells]\na = 'b'\n", ".outrider/config.toml:3: modells: no such setting"),
-        ("depth = 1\nmax_turns = 'many'\n", ".outrider/config.toml:2: max_turns: Input should"),
+        ("depth = 1\nmax_turns = 'many'\n", ".outrider/config.toml:2: max_turns: write a whole number"),
         ("max_turns = -4\n", ".outrider/config.toml:1: max_turns: must be over 0, or none"),
         ("compact_at = 7\n", ".outrider/config.toml:1: compact_at: is a share"),
         ("deny = ['rm(x)']\n", ".outrider/config.toml:1: deny: the rule 'rm(x)'"),
@@ -147,9 +147,9 @@ def test_a_misspelt_key_gets_the_nearest_valid_one(root: Path) -> None:
 def test_an_error_names_the_option_or_the_variable(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert refusal(root, {"max_turns": "x"}).startswith("--max-turns: Input should")
+    assert refusal(root, {"max_turns": "x"}).startswith("--max-turns: write a whole number")
     monkeypatch.setenv("OUTRIDER_MAX_SECONDS", "soon")
-    assert refusal(root).startswith("OUTRIDER_MAX_SECONDS: Input should")
+    assert refusal(root).startswith("OUTRIDER_MAX_SECONDS: write a number")
     monkeypatch.setenv("OUTRIDER_MAX_SECONDS", "")
     monkeypatch.setenv("OUTRIDER_TOOLS", "[")
     assert refusal(root).startswith("OUTRIDER_TOOLS: no valid JSON list")
