@@ -123,7 +123,10 @@ def test_the_sdks_own_address_variable_is_part_of_the_environment(
     [
         ("\nmax-turn = 4\n", ".outrider/config.toml:2: max-turn: no such setting; did you mean"),
         ("# first\n\n[modells]\na = 'b'\n", ".outrider/config.toml:3: modells: no such setting"),
-        ("depth = 1\nmax_turns = 'many'\n", ".outrider/config.toml:2: max_turns: write a whole number"),
+        (
+            "depth = 1\nmax_turns = 'many'\n",
+            ".outrider/config.toml:2: max_turns: write a whole number",
+        ),
         ("max_turns = -4\n", ".outrider/config.toml:1: max_turns: must be over 0, or none"),
         ("compact_at = 7\n", ".outrider/config.toml:1: compact_at: is a share"),
         ("deny = ['rm(x)']\n", ".outrider/config.toml:1: deny: the rule 'rm(x)'"),
