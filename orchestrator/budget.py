@@ -21,7 +21,8 @@ class Limits:
 
     ``max_tokens``, ``max_cost`` (USD), ``max_seconds`` and ``max_agents`` are for the whole run,
     ``max_turns`` for each agent. ``concurrency``: model calls at the same time. ``depth``: how deep
-    subagents may spawn (0: no subagents).
+    subagents may spawn (0: no subagents). Raises ``ValueError`` for one that is not over 0 (below 0:
+    ``max_agents`` and ``depth``).
     """
 
     max_tokens: int | None = None

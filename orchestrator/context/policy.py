@@ -30,9 +30,13 @@ class Context:
 
     ``offload_at``: results over so many characters move to a file at birth (``None``: never).
     ``compact_at``: share of the working window at which history is summarised (``None``: by headroom).
+    ``compaction``: whether it is summarised at all; without it a full context ends the agent.
     ``window``: working window in tokens (``None``: the model's input cap, at most 200,000).
     ``keep_turns``: newest turns that a compaction keeps whole.
     ``summary_model``: the model that writes summaries (``None``: the agent's own; ``"rules"``: none).
+    ``summary_tokens``: the length that a summary is asked to keep to.
+
+    Raises ``ValueError`` for a setting that cannot be.
     """
 
     offload_at: int | None = 5_000
