@@ -55,6 +55,8 @@ class Case:
     unit: str
     live: int
     latency: float = 0.0
+    # Whether Outrider keeps every result in the context, as the raw loops do.
+    whole: bool = False
 
     @property
     def depth(self) -> int:
@@ -89,6 +91,8 @@ CASES = {
     case.name: case
     for case in (
         Case("a", "50 children, 10 at a time, 3 calls of 8 KB", Tree(), 50, "child", 10),
+        Case("a50", "the same with 50 ms of latency", Tree(), 50, "child", 10, latency=0.05),
+        Case("awhole", "the same, nothing offloaded", Tree(), 50, "child", 10, 0.05, whole=True),
         _turns(25),
         _turns(100),
         _turns(400),
@@ -110,7 +114,12 @@ CASES = {
 SMALL = {
     case.name: case
     for case in (
-        Case("a", "2 children, 1 call of 8 KB", Tree((2,), calls=1), 2, "child", 2),
+        *(
+            Case(
+                name, "2 children, 1 call of 8 KB", Tree((2,), calls=1), 2, "child", 2, whole=whole
+            )
+            for name, whole in (("a", False), ("a50", False), ("awhole", True))
+        ),
         _turns(6, "b25"),
         _turns(7, "b100"),
         _turns(8, "b400"),
@@ -184,16 +193,24 @@ def _raw(case: Case, *, streamed: bool) -> Run:
 
 
 def outrider(case: Case) -> Run:
-    from orchestrator import Limits, run, tool
+    from orchestrator import Context, Limits, run, tool
     from orchestrator.testing.standin.material import lookup
 
     # It only reads, which is as well for the raw loop's: nothing needs to be on disk before it runs.
     reading = tool(after_crash="repeat")(lookup)
     limits = Limits(concurrency=case.live, max_agents=None, max_turns=None)
 
+    context = Context(offload_at=None) if case.whole else Context()
+
     async def at(base_url: str, task: str, folder: str) -> int:
         report = await run(
-            task, model=MODEL, base_url=base_url, root=folder, tools=[reading], limits=limits
+            task,
+            model=MODEL,
+            base_url=base_url,
+            root=folder,
+            tools=[reading],
+            limits=limits,
+            context=context,
         )
         # A parent of very many gets the heads of their conclusions; they are whole on disk.
         paths = [Path(folder, agent.conclusion_path or "") for agent in report.agents[1:]]

@@ -51,12 +51,12 @@ class DiskDesk:
         return path
 
     def has_file(self, path: str) -> bool:
-        root = self.run.root.resolve()
+        named = self.run.root / path
         try:
-            found = (root / path).resolve()
+            # Most words that look like a path are none: that is soon found out.
+            return named.is_file() and named.resolve().is_relative_to(self.run.root.resolve())
         except OSError:
             return False
-        return found.is_relative_to(root) and found.is_file()
 
     async def read_todos(self) -> str | None:
         # A stat is cheap enough to be made on the spot before every call.

@@ -99,7 +99,7 @@ def _listed(model: str, usage: Usage, at: float | None) -> float | None:
     rates = _flat_rates(model, when.date())
     if rates is not None:
         return _at_rates(rates, usage)
-    found = _calculated(model, usage, when)
+    found = _calculated(model, usage, when) if _is_listed(model, when.date()) else None
     return None if found is None else float(found.total_price)
 
 
@@ -119,6 +119,12 @@ def _calculated(model: str, usage: Usage, when: datetime) -> PriceCalculation | 
         return genai_prices.calc_price(counted, model, genai_request_timestamp=when)
     except LookupError:
         return None
+
+
+@lru_cache(maxsize=256)
+def _is_listed(model: str, day: date) -> bool:
+    """Whether there is any price. That there is none takes longest to find out."""
+    return _calculated(model, Usage(), datetime.combine(day, time(), UTC)) is not None
 
 
 @lru_cache(maxsize=256)

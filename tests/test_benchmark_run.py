@@ -35,7 +35,7 @@ def told_by(path: Path, *arguments: str) -> tuple[dict[str, Any], str]:
 
 
 # The parts b and d are the same measurement of other work, and take minutes also in their smallest size.
-@pytest.mark.parametrize(("part", "cases"), [("a", ["a"]), ("c", ["c"])])
+@pytest.mark.parametrize(("part", "cases"), [("a", ["a", "a50", "awhole"]), ("c", ["c"])])
 def test_outrider_and_both_raw_loops_bring_every_fact_home(
     part: str, cases: list[str], tmp_path: Path
 ) -> None:

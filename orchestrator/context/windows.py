@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from orchestrator.context.windows_table import WINDOWS
 
@@ -115,6 +116,7 @@ _SPELLINGS = (
 )
 
 
+@lru_cache(maxsize=1_024)
 def names_of(model: str) -> tuple[str, str]:
     """The names that ``model`` may be listed under, likelier first: lower case, joined by dashes.
 
