@@ -549,6 +549,24 @@ def test_a_torn_file_gives_what_comes_before(tmp_path: Path) -> None:
         anyio.run(record, path, "x")
 
 
+def test_a_change_that_a_kill_left_half_made_is_taken_back(tmp_path: Path) -> None:
+    """L4: killed while SQLite rewrote the file in its older way, as at opening: it can be read."""
+    path, left = tmp_path / "journal.db", tmp_path / "left"
+    anyio.run(record, path, "first", "second")
+    writing = sqlite3.connect(path, isolation_level=None)
+    writing.execute("PRAGMA cache_size = 1")  # so that what is not committed stands in the file
+    writing.execute("BEGIN IMMEDIATE")
+    writing.execute("UPDATE records SET body = zeroblob(90000), turn = 9")
+    left.mkdir()
+    for name in ("journal.db", "journal.db-journal"):
+        (left / name).write_bytes((tmp_path / name).read_bytes())
+    writing.close()
+    assert (left / "journal.db").read_bytes() != path.read_bytes()
+    assert texts(left / "journal.db") == ["first", "second"]
+    anyio.run(record, left / "journal.db", "third")
+    assert texts(left / "journal.db") == ["first", "second", "third"]
+
+
 def test_a_changed_row_is_detected(tmp_path: Path) -> None:
     """L5: one byte changed on disk inside a record is found by its digest."""
     path = tmp_path / "journal.db"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,9 +59,19 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
     if not path.is_file():
         raise JournalError(f"there is no journal at {path}")
     with _explained(path):
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-    with _explained(path), _closed_on_error(connection):
+        try:
+            return _reader(path)
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+            _roll_back(path)
+            return _reader(path)
+
+
+def _reader(path: Path) -> sqlite3.Connection | None:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    with _closed_on_error(connection):
         # SQLite refuses a file that is shorter than its header says, except in this mode; here
         # nothing is written, and what a torn file still holds can be read.
         connection.execute("PRAGMA writable_schema = ON")
@@ -69,6 +79,14 @@ def open_to_read(path: Path) -> sqlite3.Connection | None:
             return connection
     connection.close()
     return None
+
+
+def _roll_back(path: Path) -> None:
+    """Whoever was killed while the journal was opened or closed left a change half made, which only one
+    that may write can take back. SQLite does so by itself, and leaves a change of the living alone."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:
+        connection.execute("PRAGMA user_version").fetchone()
 
 
 @contextmanager
