@@ -29,6 +29,7 @@ from orchestrator.events import (
     ToolReturned,
     WindowCorrected,
 )
+from orchestrator.evolving import evolve
 from orchestrator.ledger import Ledger, Usage
 
 # (model, usage of one call, seconds since the epoch) -> USD, or None where the price is not known.
@@ -202,7 +203,7 @@ class Tally:
     def summary(self, run_id: str) -> RunSummary:
         """The run in figures, as far as its records were taken."""
         agents = _in_tree_order(self.agents)
-        return replace(self.run, run_id=run_id, seconds=self.clock, agents=agents)
+        return evolve(self.run, run_id=run_id, seconds=self.clock, agents=agents)
 
     def take(self, record: Record) -> None:
         self._tick(record)
@@ -213,7 +214,7 @@ class Tally:
         row = self.agents.get(record.agent_id)
         if row is not None and not isinstance(record.fact, RunEnded | RunResumed):
             seconds = self.clock - self._began[record.agent_id]
-            row = replace(row, turns=max(row.turns, record.turn), seconds=seconds)
+            row = evolve(row, turns=max(row.turns, record.turn), seconds=seconds)
             self.agents[record.agent_id] = _agent_after(row, record, self.price)
 
     def _tick(self, record: Record) -> None:
@@ -229,11 +230,11 @@ class Tally:
 def _run_after(run: RunSummary, record: Record) -> RunSummary:
     fact = record.fact
     if isinstance(fact, RunStarted):
-        return replace(run, task=fact.task, model=fact.model, started=record.ts)
+        return evolve(run, task=fact.task, model=fact.model, started=record.ts)
     if isinstance(fact, RunResumed):
-        return replace(run, status=None, reason=None)
+        return evolve(run, status=None, reason=None)
     if isinstance(fact, RunEnded):
-        return replace(run, status=fact.status, reason=fact.reason)
+        return evolve(run, status=fact.status, reason=fact.reason)
     return run
 
 
@@ -248,17 +249,17 @@ def _agent_after(row: AgentRow, record: Record, price: Price) -> AgentRow:
         case ToolReturned() | Offloaded() | Compacted():
             return _counted(row, record)
         case WindowCorrected(tokens=tokens):
-            return replace(row, window_tokens=tokens)
+            return evolve(row, window_tokens=tokens)
         case ModelSwitched(to=to, window_tokens=tokens):
-            return replace(row, model=to, window_tokens=tokens)
+            return evolve(row, model=to, window_tokens=tokens)
         case MessageAdded() | AgentResumed():
-            return replace(row, status=None, reason=None)  # a follow-up: it goes on
+            return evolve(row, status=None, reason=None)  # a follow-up: it goes on
         case _:
             return row
 
 
 def _started(row: AgentRow, fact: AgentStarted) -> AgentRow:
-    return replace(
+    return evolve(
         row,
         parent_id=fact.parent_id,
         agent_type=fact.agent_type,
@@ -271,13 +272,13 @@ def _with_call(row: AgentRow, record: Record, price: Price) -> AgentRow:
     fact = record.fact
     assert isinstance(fact, ModelReplied | ModelFailed)
     cost = _add_cost(row.cost_usd, _cost(record, price))
-    return replace(
+    return evolve(
         row, ledger=row.ledger.with_call(fact.usage), cost_usd=cost, status=None, reason=None
     )
 
 
 def _counted(row: AgentRow, record: Record) -> AgentRow:
-    return replace(
+    return evolve(
         row,
         tool_calls=row.tool_calls + isinstance(record.fact, ToolReturned),
         offloaded=row.offloaded + isinstance(record.fact, Offloaded),
@@ -286,7 +287,7 @@ def _counted(row: AgentRow, record: Record) -> AgentRow:
 
 
 def _ended(row: AgentRow, fact: AgentEnded) -> AgentRow:
-    return replace(
+    return evolve(
         row,
         status=fact.status,
         reason=fact.reason,

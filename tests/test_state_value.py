@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 
+from orchestrator.evolving import evolve
+from orchestrator.progress.board import AgentView
+from orchestrator.readings import AgentRow, RunSummary
 from orchestrator.state import State
-from orchestrator.state.value import evolve
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(State)])
-def test_a_change_gives_the_state_that_dataclasses_would_and_leaves_the_old_one(name: str) -> None:
-    old = State(turn=3, facts=("a",))
+VALUES = [
+    State(turn=3, facts=("a",)),
+    AgentRow("main"),
+    RunSummary("r"),
+    AgentView("main", None, "main", "", 0, "m", 0.0),
+]
+NAMES = [(value, field.name) for value in VALUES for field in fields(value)]
+
+
+@pytest.mark.parametrize(("old", "name"), NAMES, ids=[f"{type(v).__name__}.{n}" for v, n in NAMES])
+def test_a_change_gives_what_dataclasses_would_and_leaves_the_old_one(old: Any, name: str) -> None:
     before = replace(old)
     changes: dict[str, Any] = {name: object()}
     assert evolve(old, **changes) == replace(old, **changes)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from orchestrator import events as ev
 from orchestrator.events import Record
+from orchestrator.evolving import evolve
 from orchestrator.ledger import Ledger
 from orchestrator.progress.inert import one_line
 from todos import Todo, parse
@@ -14,7 +15,7 @@ from todos import Todo, parse
 MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentView:
     """One agent as it is now. ``tools``: its running calls, id and name."""
 
@@ -70,20 +71,20 @@ class Board:
         board, last = self, self.last
         for record in records:
             if isinstance(record.fact, ev.RunResumed):
-                board = replace(board, last=last)
+                board = evolve(board, last=last)
             board, last = board.after(record), record.ts
-        return replace(board, last=last)
+        return evolve(board, last=last)
 
     def after(self, record: Record) -> Board:
         """The board after one more record."""
         fact = record.fact
-        board = self if self.began is not None else replace(self, began=record.ts)
+        board = self if self.began is not None else evolve(self, began=record.ts)
         if isinstance(fact, ev.RunResumed):
             board = board._later(record.ts - board.last)
         if isinstance(fact, ev.AgentStarted):
             return board._started(record, fact)
         if isinstance(fact, ev.TodosWritten):
-            return replace(board, todos=parse(fact.text)) if record.agent_id == MAIN else board
+            return evolve(board, todos=parse(fact.text)) if record.agent_id == MAIN else board
         view = board.agents.get(record.agent_id)
         if view is None:
             return board
@@ -99,14 +100,14 @@ class Board:
     def _later(self, seconds: float) -> Board:
         """The same, as if all of it had been so much later."""
         views = {
-            name: replace(
+            name: evolve(
                 view,
                 began=view.began + seconds,
                 ended=None if view.ended is None else view.ended + seconds,
             )
             for name, view in self.agents.items()
         }
-        return replace(self, began=(self.began or 0.0) + seconds, agents=views)
+        return evolve(self, began=(self.began or 0.0) + seconds, agents=views)
 
     def _started(self, record: Record, fact: ev.AgentStarted) -> Board:
         view = AgentView(
@@ -124,11 +125,11 @@ class Board:
         parent = self.agents.get(child.parent_id or "")
         if parent is None or child.status is not None:
             return self
-        return self._with(replace(parent, children=max(parent.children - 1, 0)))
+        return self._with(evolve(parent, children=max(parent.children - 1, 0)))
 
     def _awaited(self, child: AgentView) -> Board:
         parent = self.agents.get(child.parent_id or "")
-        return self if parent is None else self._with(replace(parent, children=parent.children + 1))
+        return self if parent is None else self._with(evolve(parent, children=parent.children + 1))
 
     def _with(self, view: AgentView) -> Board:
         return Board(self.began, {**self.agents, view.agent_id: view}, self.todos, self.last)
@@ -167,21 +168,21 @@ class Board:
 
 def _view_after(view: AgentView, record: Record) -> AgentView:
     if record.turn > view.turns:
-        view = replace(view, turns=record.turn)
+        view = evolve(view, turns=record.turn)
     match record.fact:
         case ev.ModelReplied(usage=usage):
-            return replace(view, ledger=view.ledger.with_call(usage), retry="")
+            return evolve(view, ledger=view.ledger.with_call(usage), retry="")
         case ev.ModelFailed() as fact:
-            return replace(view, ledger=view.ledger.with_call(fact.usage), retry=_retry(fact))
+            return evolve(view, ledger=view.ledger.with_call(fact.usage), retry=_retry(fact))
         case ev.ToolStarted() as fact:
-            return replace(view, tools=(*view.tools, (fact.tool_use_id, one_line(fact.tool, 40))))
+            return evolve(view, tools=(*view.tools, (fact.tool_use_id, one_line(fact.tool, 40))))
         case ev.ToolReturned(tool_use_id=returned):
-            return replace(view, tools=tuple(t for t in view.tools if t[0] != returned))
+            return evolve(view, tools=tuple(t for t in view.tools if t[0] != returned))
         case ev.AgentEnded() as fact:
-            view = replace(view, status=fact.status, reason=fact.reason, ended=record.ts)
-            return replace(view, tools=(), retry="")
+            view = evolve(view, status=fact.status, reason=fact.reason, ended=record.ts)
+            return evolve(view, tools=(), retry="")
         case ev.MessageAdded() | ev.AgentResumed():
-            return replace(view, status=None, reason=None, ended=None)  # it goes on
+            return evolve(view, status=None, reason=None, ended=None)  # it goes on
         case _:
             return view
 

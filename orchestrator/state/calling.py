@@ -9,10 +9,11 @@ from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import THINKING
 from orchestrator.context.overflow import is_input_plus_output_overflow, shares_in, window_in
 from orchestrator.context.request import newest_place
+from orchestrator.evolving import evolve
 from orchestrator.ledger import Usage
 from orchestrator.messages import assistant as assistant_message
 from orchestrator.messages import text_of, tool_uses, user
-from orchestrator.state.value import State, append, evolve, reminder
+from orchestrator.state.value import State, append, reminder
 
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 

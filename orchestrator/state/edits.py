@@ -11,8 +11,9 @@ from orchestrator.context.compaction import pinned, render
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.history import Entry
 from orchestrator.context.policy import GAIN_SHARE
+from orchestrator.evolving import evolve
 from orchestrator.messages import text_of, user
-from orchestrator.state.value import State, evolve
+from orchestrator.state.value import State
 
 
 def offload_parts(state: State, event: ev.Offloaded) -> State:

@@ -10,11 +10,12 @@ from orchestrator import events as ev
 from orchestrator.context import history
 from orchestrator.context.estimate import Estimator
 from orchestrator.context.policy import Context
+from orchestrator.evolving import evolve
 from orchestrator.ledger import Ledger
 from orchestrator.messages import Block, tool_result, user
 from orchestrator.state.calling import take_failure, take_reply
 from orchestrator.state.edits import compact, offload_parts, switch_model
-from orchestrator.state.value import State, append, evolve
+from orchestrator.state.value import State, append
 
 # The name in an `offload_failed` event for the archive of a compaction.
 ARCHIVE = "archive"

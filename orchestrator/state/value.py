@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from orchestrator import events as ev
 from orchestrator.context import history
@@ -13,6 +13,7 @@ from orchestrator.context.history import Entry
 from orchestrator.context.placeholders import ReadBack
 from orchestrator.context.policy import Context, Level, reserve_within
 from orchestrator.context.request import Place
+from orchestrator.evolving import evolve
 from orchestrator.ledger import Ledger
 from orchestrator.messages import Block, Message, text_of
 
@@ -157,19 +158,6 @@ class State:
         newest = self.messages[-1].message
         said = text_of(newest["content"]) if newest["role"] == "assistant" else ""
         return (self.cut_text if self.cut_replies else self.cut_text + said).strip()
-
-
-if TYPE_CHECKING:
-    # Names and types of the fields are checked just the same.
-    from dataclasses import replace as evolve
-else:
-
-    def evolve(state: State, **changes: Any) -> State:
-        """`dataclasses.replace` in a twentieth of its time, which sets each field by itself: a turn
-        makes a dozen states."""
-        made = object.__new__(State)
-        made.__dict__.update(state.__dict__, **changes)
-        return made
 
 
 def reminder(state: State) -> str | None:
