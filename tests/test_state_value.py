@@ -12,8 +12,7 @@ from orchestrator.progress.board import AgentView
 from orchestrator.readings import AgentRow, RunSummary
 from orchestrator.state import State
 
-
-VALUES = [
+VALUES: list[Any] = [
     State(turn=3, facts=("a",)),
     AgentRow("main"),
     RunSummary("r"),
