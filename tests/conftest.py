@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -36,3 +37,11 @@ def _a_process_waits_for_commands() -> Iterator[None]:
     """See `tests.warm`; it is started by the first command that asks for it."""
     with waiting():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _imports_as_they_were() -> Iterator[None]:
+    """What `--tools` adds to the ways of finding modules ends with a test, as it does with a process."""
+    before = list(sys.meta_path)
+    yield
+    sys.meta_path[:] = before

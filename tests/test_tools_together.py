@@ -22,7 +22,7 @@ __all__ = ["_known_processes"]
 pytestmark = [pytest.mark.anyio, needs_sandbox]
 
 EACH = 100
-COMMAND = "setsid sleep 300 & touch started.$$.$RANDOM; mktemp; echo printed; sleep 300"
+COMMAND = "setsid sleep 300 & touch started.{}; mktemp; echo printed; sleep 300"
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,11 @@ async def test_of_200_commands_and_fetches_in_one_run_nothing_is_left(
     assert len(await go(root, warm)) == 2
     idle = await standing(port)
     open_before, sockets_before, files = left_open(), sockets(), outputs(root)
-    one = (
-        call("bash", command=COMMAND, timeout=600),
-        call("fetch", url=f"http://{LOCAL}:{port}/half"),
-    )
-    calls = [{**one[n % 2], "id": f"call_{n}"} for n in range(2 * EACH)]
+    calls = []
+    for number in range(EACH):
+        calls.append(call("bash", command=COMMAND.format(number), timeout=600))
+        calls.append(call("fetch", url=f"http://{LOCAL}:{port}/half"))
+    calls = [{**each, "id": f"call_{n}"} for n, each in enumerate(calls)]
 
     async def all_under_way() -> int:
         """The most connections that stood still meanwhile: a slow machine may give the first ones up."""
