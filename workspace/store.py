@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from workspace.atomic import read_bytes, sync_folder
+from workspace.atomic import read_bytes, sync_folder, write_bytes
 from workspace.errors import NotFound, NotText, WorkspaceError
 from workspace.paths import Parts, Place, Root, joined
 
@@ -155,18 +155,9 @@ class ResultStore:
         return self._names
 
     def _put(self, label: str, content: bytes) -> str:
-        # Nobody knows of the name before the content is on disk: it need not come at one stroke.
         with self._reserved(label) as (place, descriptor):
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(descriptor)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(place.name, dir_fd=place.folder)
-                raise
-            sync_folder(place.folder)
+            os.close(descriptor)
+            write_bytes(place, content)
             return place.name
 
     @contextmanager
