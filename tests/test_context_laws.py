@@ -671,6 +671,8 @@ def naming(turn: list[Message], named: list[str]) -> list[Message]:
     first = content[0]
     if isinstance(first.get("content"), str):
         content[0] = {**first, "content": first["content"] + text}
+    elif text and "content" in first:
+        content[0] = {**first, "content": [*first["content"], text_block(text)]}
     elif text:
         content.append(text_block(text))
     return [said, {"role": role, "content": content}]
