@@ -11,7 +11,6 @@ from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.to_thread import run_sync
 
 from orchestrator import compose
 from orchestrator.agent import Agent, Deadline, Seams
@@ -140,7 +139,7 @@ class Team:
         """The main agent, started."""
         options = self.options
         agent = self.make(MAIN, options.main, parent=None, depth=0)
-        around = await run_sync(self._toolbox.surroundings, agent, options.main)
+        around = await self._toolbox.surroundings(agent, options.main)
         spec = compose.started(
             agent_id=MAIN,
             parent_id=None,
@@ -268,7 +267,7 @@ class Team:
     ) -> AgentStarted:
         options = self.options
         model = options.model_of(definition, parent.state.spec.model)
-        around = await run_sync(self._toolbox.surroundings, child, definition)
+        around = await self._toolbox.surroundings(child, definition)
         return compose.started(
             agent_id=child.agent_id,
             parent_id=parent.agent_id,

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
 
 from orchestrator.agent import Agent
 from orchestrator.children import Children
@@ -18,7 +19,7 @@ from orchestrator.compose import Surroundings
 from orchestrator.events import TodosWritten
 from orchestrator.execution import current_call
 from orchestrator.grants import Granted, granted_to
-from orchestrator.memories import Memories
+from orchestrator.memories import Memories, Scope
 from orchestrator.options import Options
 from orchestrator.remotes import Remotes
 from orchestrator.rundir import RunDir
@@ -247,11 +248,22 @@ class Toolbox:
 
         return prefixes
 
-    def surroundings(self, agent: Agent, definition: Definition) -> Surroundings:
-        """What the agent's system prompt says beyond its definition. Reads files: for a thread."""
-        options = self._options
-        scope = options.memory_of(definition)
+    async def surroundings(self, agent: Agent, definition: Definition) -> Surroundings:
+        """What the agent's system prompt says beyond its definition."""
+        scope = self._options.memory_of(definition)
         instructed = scope != "none" if definition.instructions is None else definition.instructions
+        instructed = instructed and self._options.memory
+        if scope == "none" and not instructed:
+            # As for most children: nothing is read, so no thread is needed.
+            return self._surroundings(agent, definition, scope, instructed=False)
+        return await run_sync(
+            partial(self._surroundings, agent, definition, scope, instructed=instructed)
+        )
+
+    def _surroundings(
+        self, agent: Agent, definition: Definition, scope: Scope, *, instructed: bool
+    ) -> Surroundings:
+        options = self._options
         skills = self._skills_of(agent)
         around = Surroundings(
             root=str(options.root),
@@ -260,7 +272,7 @@ class Toolbox:
             memory=self._memories.snapshot(scope, definition.name),
             skills=skills.listing() if skills and "skill" in agent.tools else "",
         )
-        if not (instructed and options.memory):
+        if not instructed:
             return around
         access = self.access(agent, asks=False)
         return replace(around, instructions=project_instructions(options.root, access.check_read))
