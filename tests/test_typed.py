@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -23,9 +24,12 @@ pytestmark = [
 
 def checked(*arguments: str, folder: Path = ROOT) -> dict[str, Any]:
     """What the checker says, as its JSON."""
+    # It asks the first `python` of the PATH what is installed.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         [sys.executable, "-m", "basedpyright", "--outputjson", *arguments],
         cwd=folder,
+        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         check=False,
