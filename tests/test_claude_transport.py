@@ -74,13 +74,22 @@ async def serving(answer: Answer) -> AsyncIterator[Server]:
                 await answer(stream, request)
             server.ended += 1
 
+    async with listening(handle) as port:
+        server = Server(port)
+        yield server
+
+
+@asynccontextmanager
+async def listening(
+    handle: Callable[[SocketStream], Awaitable[None]], host: str = "127.0.0.1"
+) -> AsyncIterator[int]:
+    """The port at which ``handle`` gets every connection."""
     async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        await anyio.create_tcp_listener(local_host=host) as listener,
         anyio.create_task_group() as tasks,
     ):
-        server = Server(listener.extra(SocketAttribute.local_port))
         tasks.start_soon(listener.serve, handle)
-        yield server
+        yield listener.extra(SocketAttribute.local_port)
         tasks.cancel_scope.cancel()
 
 
@@ -232,16 +241,9 @@ async def test_a_refusal_that_comes_before_the_body_was_read_is_heard() -> None:
                 async for _ in stream:
                     pass
 
-    async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-        anyio.create_task_group() as tasks,
-        aclosing(made()) as direct,
-    ):
-        tasks.start_soon(listener.serve, handle)
-        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
-        response = await ask(direct, url, b"x" * 5_000_000)
+    async with listening(handle) as port, aclosing(made()) as direct:
+        response = await ask(direct, f"http://127.0.0.1:{port}", b"x" * 5_000_000)
         assert (response.status_code, response.content) == (413, b"big")
-        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(
@@ -281,16 +283,9 @@ async def test_a_server_that_reads_nothing_is_given_up() -> None:
         async with stream:
             await anyio.sleep_forever()
 
-    async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-        anyio.create_task_group() as tasks,
-        aclosing(made()) as direct,
-    ):
-        tasks.start_soon(listener.serve, handle)
-        url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+    async with listening(handle) as port, aclosing(made()) as direct:
         with pytest.raises(httpx2.WriteTimeout):
-            await ask(direct, url, b"x" * 50_000_000, write=0.05)
-        tasks.cancel_scope.cancel()
+            await ask(direct, f"http://127.0.0.1:{port}", b"x" * 50_000_000, write=0.05)
 
 
 async def test_a_header_that_cannot_be_sent_is_an_error_of_ours() -> None:
@@ -331,22 +326,14 @@ async def test_an_answer_that_is_left_unread_ends_its_connection() -> None:
 
 
 async def test_an_address_of_version_6_is_reached() -> None:
-    async with (
-        await anyio.create_tcp_listener(local_host="::1") as listener,
-        anyio.create_task_group() as tasks,
-        aclosing(made()) as direct,
-    ):
+    async def handle(stream: SocketStream) -> None:
+        async with stream:
+            request = await read_request(stream)
+            assert request is not None
+            await say_hello(stream, request)
 
-        async def handle(stream: SocketStream) -> None:
-            async with stream:
-                request = await read_request(stream)
-                assert request is not None
-                await say_hello(stream, request)
-
-        tasks.start_soon(listener.serve, handle)
-        port = listener.extra(SocketAttribute.local_port)
+    async with listening(handle, "::1") as port, aclosing(made()) as direct:
         assert (await ask(direct, f"http://[::1]:{port}")).content == b"hello"
-        tasks.cancel_scope.cancel()
 
 
 # -- beneath the model
