@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from orchestrator import ConfigError, Permissions
 from orchestrator.permissions import OPTIONAL, Decision, rule
+from orchestrator.permissions.protected import protecting
+from orchestrator.permissions.subjects import Path
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -538,3 +540,11 @@ def test_no_text_of_a_rule_or_call_makes_the_decision_fail(text: str, other: str
         for argument in ("command", "path", "url"):
             for tool in ("bash", "read_file", "grep", "fetch", "own", "mcp__a__b"):
                 permissions.decide(tool, {argument: text})
+
+
+def test_files_of_this_run_are_kept_also_beside_those_of_every_run() -> None:
+    """A server list in `.claude` that `--mcp-config` names is no place that is protected anyway."""
+    own = (".claude", "servers.json")
+    for path, kept in ((own, True), ((".claude", "notes.md"), False)):
+        found = protecting("write_file", Path(path), (), (own,))
+        assert (found == "protected /.claude/servers.json") == kept

@@ -52,6 +52,14 @@ def replied(**more: Any) -> ev.ModelReplied:
 # ── what it says ──
 
 
+def test_an_agents_bar_stands_where_its_calls_do_also_after_a_resume() -> None:
+    """All times of the page are the journal's: what was before a stop stays where it was."""
+    facts: list[Fact] = [("main", 0, started("main")), ("main", 1, replied())]
+    before = {r["id"]: r["began"] for r in story_of(*facts).whole()["agents"]}
+    after = story_of(*facts, ("main", 1, ev.RunResumed()), ("main", 2, replied())).whole()
+    assert {r["id"]: r["began"] for r in after["agents"]} == before == {"main": 0}
+
+
 def test_the_figures_are_those_of_outrider_tokens(tmp_path: Path) -> None:
     record_run(tmp_path, two_children)
     found = summarise(recorded(tmp_path), "first")

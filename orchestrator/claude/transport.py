@@ -74,12 +74,12 @@ class DirectTransport(httpx2.AsyncBaseTransport):
     async def keep(self, connection: Connection) -> None:
         """Take back a connection whose answer was read."""
         idle = self._idle.setdefault(connection.origin, [])
-        while idle and idle[0].is_old:
-            await idle.pop(0).abort()
         if connection.is_reusable() and len(idle) < MOST_IDLE:
             idle.append(connection)
         else:
             await connection.abort()
+        while idle and idle[0].is_old:
+            await idle.pop(0).abort()
 
     async def _connection(self, origin: Origin, seconds: Seconds) -> Connection:
         """The newest of the free ones that still holds, else a new one."""

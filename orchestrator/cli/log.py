@@ -139,7 +139,9 @@ def _parsed(text: str) -> dict[str, Any] | None:
 def _wanted(line: Mapping[str, Any], agent: str | None, event: str | None) -> bool:
     if event is not None and line.get("event") != event:
         return False
-    return agent is None or str(line.get("agent_id", "")).startswith(agent)
+    found = str(line.get("agent_id", ""))
+    # A whole id means that agent alone; `main` is one that others may begin with.
+    return agent is None or (found == agent if agent == "main" else found.startswith(agent))
 
 
 def pretty(line: Mapping[str, Any]) -> str:

@@ -40,12 +40,12 @@ SELECT_SOME = f"SELECT {_COLUMNS} FROM records WHERE seq > ? ORDER BY seq LIMIT 
 SELECT_ONE = f"SELECT {_COLUMNS} FROM records WHERE seq = ?"
 
 Row = tuple[int, float, str, int, str, int, bytes, bytes]
-# An entry that waits: when it happened, what, and the event's JSON.
+# An entry to be written: when it happened, what, and the event's JSON.
 Waiting = tuple[float, Entry, bytes]
 
 
 def waiting(ts: float, entry: Entry) -> Waiting:
-    """Encoded in the caller's task: what cannot be encoded fails there, not in the writer."""
+    """Made before anything is written: what cannot be encoded fails by itself."""
     entry.agent_id.encode()
     return ts, entry, to_json(entry.fact)
 

@@ -30,6 +30,6 @@ class Journal(Protocol):
         Without it, that takes another second. ``applied`` is called once with their records, after
         the commit and in the journal's order over all callers; what it raises is raised here. A
         cancellation takes effect when the records are committed and applied. Raises
-        `JournalError`; then nothing of ``facts`` is applied.
+        `JournalError`; then nothing of ``facts`` is applied, except where only the wait for the disk failed.
         """
         ...

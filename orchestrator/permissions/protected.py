@@ -55,7 +55,9 @@ def _covering(parts: Parts, more: tuple[Parts, ...]) -> str | None:
     # A shell asks for every path of a workspace: most are told apart by their names alone.
     folded = tuple(name.casefold() for name in parts)
     if not _NAMES.isdisjoint(folded):
-        return next((rule.pattern for rule in _RULES if rule.matches(parts)), None)
+        found = next((rule.pattern for rule in _RULES if rule.matches(parts)), None)
+        if found is not None:
+            return found
     if not more:
         return None
     depths = range(1, len(parts) + 1)

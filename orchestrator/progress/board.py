@@ -76,7 +76,7 @@ class Board:
         return evolve(board, last=last)
 
     def after(self, record: Record) -> Board:
-        """The board after one more record."""
+        """The board after one more record. Of a run that is resumed, `after_all` knows when it stopped."""
         fact = record.fact
         board = self if self.began is not None else evolve(self, began=record.ts)
         if isinstance(fact, ev.RunResumed):

@@ -85,7 +85,9 @@ class Story:
             self._began = record.ts
         self.seq = record.seq
         self.tally.take(record)
-        self.board = self.board.after(record)
+        if not isinstance(record.fact, ev.RunResumed):
+            # That would leave out the time in which nobody worked; the page's times are the journal's.
+            self.board = self.board.after(record)
         self._touch(record)
         self._lists.take(record, self._number(record.agent_id), self._ms(record.ts))
 
