@@ -48,11 +48,13 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 @dataclass(frozen=True)
 class Attempt:
-    """A command, and how one sees that it got through: by what it printed, and what is on disk."""
+    """A command, and how one sees that it got through: by what it printed, and what is on disk.
+    ``says``: what it prints where it ran as it is meant to, with the guard and without."""
 
     name: str
     command: str
     got_through: Callable[[str, Ground], bool]
+    says: tuple[str, ...] = ()
 
 
 def printed(text: str) -> Callable[[str, Ground], bool]:
@@ -67,23 +69,50 @@ def changed(path: str, before: str | None = "as it was\n") -> Callable[[str, Gro
     return look
 
 
-RACE = """
-mkdir -p door; echo harmless > door/secret.txt
-( for i in $(seq 25); do rm -rf door; ln -s ../outside door; rm -f door; mkdir door; done ) &
-for i in $(seq 25); do cat door/secret.txt 2>/dev/null; done; wait
-ln -sfn ../outside way; cat way/secret.txt
+# A reader and a writer that look where a path leads before they use it: they refuse a link that stands
+# there, so only what comes between the look and the use gets past them.
+CAREFUL = """
+rm -rf door way kept over; mkdir door; echo harmless > door/secret.txt; ln -s ../outside way
+inside() { case "$(realpath -m "$1")" in "$(pwd -P)"/*) ;; *) return 1 ;; esac; }
+inside way/secret.txt || echo a standing link is refused
+put_link() { mv -T door kept && mv -T way door; }
+put_folder() { mv -T door way && mv -T kept door; }
 """
+# In between, for certain.
+SWAP = f"{CAREFUL} inside door/secret.txt && put_link && cat door/secret.txt"
+SWAP_WRITING = f"{CAREFUL} inside door/new.txt && put_link && echo planted > door/new.txt"
+
+
+def racing(attempt: str) -> str:
+    """By a process of its own, whenever it comes to it. The bound is in tries: most win within ten,
+    and pauses of chance keep the two from falling into step."""
+    pause = "for ((i = RANDOM % 2000; i--;)); do :; done"
+    flipping = f"( until [ -e over ]; do put_link; {pause}; put_folder; done ) 2>/dev/null &"
+    trying = f"for try in $(seq ${{TRIES:-200}}); do {attempt}; done 2>/dev/null"
+    return f"{CAREFUL} {flipping} {trying}; touch over; wait; echo tried $try times"
+
+
+RACE = racing("inside door/secret.txt && cat door/secret.txt | grep outside-secret && break")
+RACE_WRITING = racing(
+    "inside door/new.txt && echo planted > door/new.txt; [ -e ../outside/new.txt ] && break"
+)
+REFUSED = ("a standing link is refused",)
+TRIED = (*REFUSED, "tried ")
+
+
+def planted_outside(output: str, place: Ground) -> bool:
+    return (place.outside / "new.txt").exists()
+
 
 ATTEMPTS = (
     Attempt("dotdot", "cat ../outside/secret.txt", printed("outside-secret")),
     Attempt("absolute path", 'cat "$PWD"/../outside/secret.txt', printed("outside-secret")),
     Attempt("symbolic link", "ln -s ../outside way; cat way/secret.txt", printed("outside-secret")),
-    Attempt("symlink race", RACE, printed("outside-secret")),
-    Attempt(
-        "write outside",
-        "echo planted > ../outside/new.txt",
-        lambda output, place: (place.outside / "new.txt").exists(),
-    ),
+    Attempt("link after the check", SWAP, printed("outside-secret"), REFUSED),
+    Attempt("link after the check, writing", SWAP_WRITING, planted_outside, REFUSED),
+    Attempt("symlink race", RACE, printed("outside-secret"), TRIED),
+    Attempt("symlink race, writing", RACE_WRITING, planted_outside, TRIED),
+    Attempt("write outside", "echo planted > ../outside/new.txt", planted_outside),
     Attempt(
         "journal",
         f"echo x >> {Path(OWN).parents[1]}/journal.db",
@@ -130,9 +159,12 @@ async def test_an_attempt_on_files_succeeds_without_the_guard_and_fails_with_it(
     place: Ground, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with place.shell() as shell:
-        ran = await shell.run(attempt.command, 30)
-        assert not attempt.got_through(await shell.text(ran.output), place)
-    assert attempt.got_through(place.plainly(attempt.command), place)
+        ran = await shell.run(attempt.command, 60)
+        guarded = await shell.text(ran.output)
+        assert not attempt.got_through(guarded, place)
+    plain = place.plainly(attempt.command, environ={"TRIES": "5000"})
+    assert attempt.got_through(plain, place)
+    assert all(text in output for text in attempt.says for output in (guarded, plain))
 
 
 async def test_an_agent_sees_its_own_results_and_its_childrens(place: Ground) -> None:
