@@ -31,7 +31,6 @@ class Commands:
     def __init__(self, agent: Agent, shell: Shell) -> None:
         self._agent = agent
         self._shell = shell
-        self._noted: list[Ran] = []
 
     async def bash(
         self,
@@ -45,6 +44,12 @@ class Commands:
             timeout: Seconds, at most 600; 120 if not given, in the background none.
             background: Return at once. Afterwards `jobs`, `wait %1` and `kill %1` are commands.
         """
+        try:
+            return await self._answered(command, timeout, background=background)
+        finally:
+            await note_taken(self._agent)
+
+    async def _answered(self, command: str, timeout: int | None, *, background: bool) -> str:  # noqa: ASYNC109
         if asked := job_words(command):
             return await self._of_jobs(asked, timeout)
         seconds = self._seconds(timeout, background=background)
@@ -86,7 +91,6 @@ class Commands:
         """The result as the model gets it: the output, or where it is, and how the command ended.
         ``keep``: the file of an output that is told whole stays, since the model knows of it."""
         ending = f"[{' · '.join(_facts(ran))}]"
-        await self._note(ran)
         output, by = ran.output, self._agent.state.read_back
         limit = self._agent.state.settings.offload_at
         if by is None or limit is None or output.chars + len(ending) < limit:
@@ -110,13 +114,14 @@ class Commands:
         )
         return f"{stub}\n{ending}"
 
-    async def _note(self, ran: Ran) -> None:
-        """Record what was taken away; once, however often a job is waited for."""
-        if not ran.taken or ran in self._noted:
-            return
-        self._noted.append(ran)
-        rules = (f"protected {'/'.join(found.parts)}" for found in ran.taken)
-        await self._agent.record(*(denied_by(rule, NAME) for rule in rules))
+
+async def note_taken(agent: Agent) -> None:
+    """Record what commands had made where none may make anything; also of those that nobody is told
+    of, since they were cancelled."""
+    if agent.shell is not None and (news := agent.shell.take_news()):
+        facts = [denied_by(f"protected {'/'.join(t.parts)}", NAME, t.kept or None) for t in news]
+        with anyio.CancelScope(shield=True):
+            await agent.record(*facts)
 
 
 async def end_jobs(agent: Agent) -> None:
@@ -124,6 +129,7 @@ async def end_jobs(agent: Agent) -> None:
     if agent.shell is not None:
         with anyio.CancelScope(shield=True):
             await agent.shell.close()
+        await note_taken(agent)
 
 
 def _facts(ran: Ran) -> list[str]:
@@ -158,4 +164,6 @@ def _state(job: Job) -> str:
         return f"not run: {job.failure}"
     if job.ran is not None:
         return " · ".join(_facts(job.ran))
-    return "ended by kill" if job.done.is_set() else f"running for {job.seconds:.0f} s"
+    if job.done.is_set():
+        return " · ".join(["ended by kill", *map(str, job.taken)])
+    return f"running for {job.seconds:.0f} s"

@@ -386,7 +386,8 @@ class BudgetReached(Fact):
 
 
 class PermissionDecided(Fact):
-    """``hint``: how a person would permit what was denied."""
+    """``hint``: how a person would permit what was denied. ``kept``: where that lies now which a
+    command had made and was taken away."""
 
     content: ClassVar[frozenset[str]] = frozenset({"hint"})
     event: Literal["permission_decided"] = "permission_decided"
@@ -395,6 +396,7 @@ class PermissionDecided(Fact):
     decision: Literal["allow", "deny"]
     by: str
     hint: str = ""
+    kept: str | None = None
 
 
 class AgentEnded(Fact):

@@ -78,9 +78,11 @@ def _said(
     return refusal(decision, answer, is_read=agent.permissions.understands(tool, given))
 
 
-def denied_by(rule: str, tool: str) -> PermissionDecided:
-    """What a tool met on its way: a path by another name, a rule of its own."""
-    return _decided(tool, rule, "deny", "nobody" if rule.startswith("ask ") else "rule")
+def denied_by(rule: str, tool: str, kept: str | None = None) -> PermissionDecided:
+    """What a tool met on its way: a path by another name, a rule of its own. ``kept``: where what it
+    had made there lies now."""
+    by = "nobody" if rule.startswith("ask ") else "rule"
+    return PermissionDecided(tool=tool, rule=rule, decision="deny", by=by, kept=kept)
 
 
 def _decided(

@@ -21,6 +21,7 @@ from orchestrator.execution import current_call
 from orchestrator.grants import Granted, granted_to
 from orchestrator.memories import Memories, Scope
 from orchestrator.options import Options
+from orchestrator.permissions import BY_RULE
 from orchestrator.remotes import Remotes
 from orchestrator.rundir import RunDir
 from orchestrator.skills import SkillTool, offered
@@ -107,7 +108,6 @@ class Toolbox:
         kin = ChildTools(
             partial(of.check, agent), partial(of.cancel, agent), partial(of.ask, agent)
         )
-        expected = _EXPECTED
         remote = self._remotes.tools(agent)
         everything = [
             # A page of read_file and a conclusion have limits of their own.
@@ -115,17 +115,17 @@ class Toolbox:
                 tool_of(
                     f,
                     bounded=f.__name__ == "read_file",
-                    expected=expected,
+                    expected=_EXPECTED,
                     after_crash="repeat" if f.__name__ in READ_ONLY else "ask",
                 )
                 for f in files.functions()
             ),
             # Made again, these find what they had done: items by content, children by their ids.
-            tool_of(todos.write_todos, bounded=True, expected=expected, after_crash="repeat"),
+            tool_of(todos.write_todos, bounded=True, expected=_EXPECTED, after_crash="repeat"),
             *tools_of_parents(task, kin, background=options.background),
             # Only where the listing had no room for the whole descriptions.
             *(
-                tool_of(f, expected=expected, after_crash="repeat")
+                tool_of(f, expected=_EXPECTED, after_crash="repeat")
                 for f in self._describing(agent, kinds, depth + 1)
             ),
             *self._shell_of(agent),
@@ -192,7 +192,7 @@ class Toolbox:
     def _off(self, agent: Agent) -> dict[str, str]:
         """Tools that this run does not enable, each with what would."""
         options, rules = self._options, agent.permissions
-        off = {name: f"--allow {name}" for name in ("bash", "fetch") if not rules.mentions(name)}
+        off = {name: f"--allow {name}" for name in BY_RULE if not rules.mentions(name)}
         if not options.background:
             off |= dict.fromkeys(IN_BACKGROUND, "--background")
         if not options.memory:
@@ -280,15 +280,12 @@ class Toolbox:
 
 def tools_of_parents(task: TaskTool, kin: ChildTools, *, background: bool) -> list[Tool]:
     """The tools of an agent that may start others."""
-    others: list[Callable[..., Any]] = [kin.check_task, kin.cancel_task] if background else []
-    begin = _with_background(background, task.task)
-    return [
-        begin(bounded=True, expected=_EXPECTED, after_crash="repeat"),
-        *(
-            tool_of(f, bounded=True, expected=_EXPECTED, after_crash="repeat")
-            for f in (*others, kin.ask_task)
-        ),
+    makers: list[Callable[..., Tool]] = [
+        _with_background(background, task.task),
+        *(partial(tool_of, f) for f in (kin.check_task, kin.cancel_task) if background),
+        partial(tool_of, kin.ask_task),
     ]
+    return [make(bounded=True, expected=_EXPECTED, after_crash="repeat") for make in makers]
 
 
 def shell_tool(commands: Commands, *, background: bool) -> Tool:

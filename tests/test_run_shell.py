@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -537,6 +538,83 @@ async def test_what_a_job_made_is_said_with_its_end_and_logged_once(tmp_path: Pa
     assert ".mcp.json was taken away" in heard[1]
     denied = [e for e in events(tmp_path, "permission_decided") if e["decision"] == "deny"]
     assert [e["rule"] for e in denied] == ["protected .mcp.json"]
+
+
+def taken(root: Path) -> list[tuple[str, str]]:
+    """What the log says was taken away: by which rule, and what lies there now."""
+    denied = [e for e in events(root, "permission_decided") if e["decision"] == "deny"]
+    return sorted((e["rule"], (root / e["kept"]).read_text()) for e in denied)
+
+
+MAKES = "echo '{}' > .mcp.json; mkdir up; setsid sleep 300 & sleep 300"
+MADE = [("protected .mcp.json", "{}\n")]
+
+
+async def come(path: Path) -> None:
+    with anyio.fail_after(60):
+        while not path.exists():  # noqa: ASYNC110, ASYNC240
+            await anyio.sleep(0.02)
+
+
+async def test_what_a_job_made_that_is_killed_is_said_and_logged(tmp_path: Path) -> None:
+    async def script(request: Request) -> Any:
+        match results(request):
+            case []:
+                return [call("bash", command=MAKES, background=True)]
+            case [_]:
+                await come(tmp_path / "up")
+                return [call("bash", command="kill %1")]
+            case [_, killed]:
+                return killed
+
+    report = await go(script, tmp_path)
+    assert report.conclusion.startswith("[%1 ended by kill · .mcp.json was taken away: ")
+    assert taken(tmp_path) == MADE
+
+
+@pytest.mark.parametrize("background", [True, False])
+async def test_what_a_command_of_a_cancelled_run_made_is_logged(
+    tmp_path: Path, background: bool
+) -> None:
+    """Nobody gets a result that could say so."""
+
+    def script(request: Request) -> Any:
+        done = results(request)
+        return [call("ask_me")] if done else [call("bash", command=MAKES, background=background)]
+
+    async def ask_me() -> str:
+        """Wait."""
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(go, script, tmp_path, tools=[ask_me]))
+        await come(tmp_path / "up")
+        group.cancel_scope.cancel()
+    assert not (tmp_path / ".mcp.json").exists()
+    assert taken(tmp_path) == MADE
+
+
+async def test_what_a_command_of_a_cancelled_child_made_is_logged_as_the_childs(
+    tmp_path: Path,
+) -> None:
+    child_of_bash(tmp_path)
+
+    async def script(request: Request) -> Any:
+        got = results(request)
+        if request.agent_type == "worker":
+            return [call("bash", command=MAKES)]
+        if not got:
+            return [call("task", prompt="x", subagent_type="worker", background=True)]
+        if len(got) == 1:
+            await come(tmp_path / "up")
+            return [call("cancel_task", agent_id=got[0].split(" ")[1])]
+        return "done"
+
+    await go(script, tmp_path)
+    assert taken(tmp_path) == MADE
+    (event,) = [e for e in events(tmp_path, "permission_decided") if e["decision"] == "deny"]
+    assert event["agent_type"] == "worker"
 
 
 async def test_a_rule_that_names_the_place_lets_a_command_write_there(tmp_path: Path) -> None:

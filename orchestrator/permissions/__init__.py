@@ -5,7 +5,7 @@ asks before every call, and again for each path that a file tool meets on its wa
 """
 
 from orchestrator.permissions.asking import Answer, Ask, AskedFor, Asking, refusal
-from orchestrator.permissions.deciding import OPTIONAL, Permissions, can_bind
+from orchestrator.permissions.deciding import BY_RULE, OPTIONAL, Permissions, can_bind
 from orchestrator.permissions.decision import Decision, Verdict
 from orchestrator.permissions.elsewhere import CLAUDE_FILES, restrictions_in
 from orchestrator.permissions.protected import BY_NAME
@@ -13,6 +13,7 @@ from orchestrator.permissions.rules import HostPattern, Rule, rule
 
 __all__ = [
     "BY_NAME",
+    "BY_RULE",
     "CLAUDE_FILES",
     "OPTIONAL",
     "Answer",

@@ -26,8 +26,10 @@ from orchestrator.permissions.subjects import (
 )
 from workspace import Denied, Parts, Refused, Use, is_private, parse
 
-OPTIONAL = ("bash", "fetch", "web_search")
-"""Tools that a run has only where an allow or ask rule names them."""
+BY_RULE = ("bash", "fetch")
+"""Tools of Outrider's own that a run has only where an allow or ask rule names them."""
+OPTIONAL = (*BY_RULE, "web_search")
+"""These, and the one that users bring."""
 _UNREADABLE = "permissions cannot be read: write deny: [read(<pattern>), <tool>]"
 
 _ALLOWED = Decision("allow")

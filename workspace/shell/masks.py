@@ -2,11 +2,11 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from workspace.access import Access, is_private
-from workspace.errors import Refused, ShellRefused
+from workspace.errors import ShellRefused
 from workspace.paths import Parts
 from workspace.shell.sandbox import Mount
 
@@ -79,8 +79,7 @@ def _look(walk: _Walk, folder: Parts, is_read_only: bool) -> bool:
 
 def _look_at(walk: _Walk, parts: Parts, is_folder: bool, is_read_only: bool) -> bool:
     path = walk.path(parts)
-    check = walk.access.check_list if is_folder else walk.access.check_read
-    if not _allows(check, parts):
+    if walk.access.hides(parts, folder=is_folder):
         walk.mounts.append(Mount("hidden_folder" if is_folder else "hidden_file", path))
         return True
     if not is_read_only and (walk.is_unwritable(parts) or (is_folder and walk.is_closed(parts))):
@@ -115,11 +114,3 @@ def _entries(path: str) -> Iterator[tuple[str, bool]]:
                     yield entry.name, entry.is_dir(follow_symlinks=False)
     except OSError:  # gone, or closed to us and so to the command
         return
-
-
-def _allows(check: Callable[[Parts], None], parts: Parts) -> bool:
-    try:
-        check(parts)
-    except Refused:
-        return False
-    return True

@@ -52,12 +52,13 @@ class _Ready:
     can: Refusals
     sink: Sink
     blanks: Sequence[Blank]
+    taken: list[Taken] = field(default_factory=list)
 
 
 @dataclass
 class Job:
-    """A command in the background. `ran` is there once it has ended by itself; `stopped`: it was
-    ended before. What it prints is in the file `path` as it comes."""
+    """A command in the background. `ran` is there once it has ended by itself; `taken` also where it
+    was ended before. What it prints is in the file `path` as it comes."""
 
     number: int
     command: str
@@ -67,6 +68,7 @@ class Job:
     started: float = field(default_factory=time.monotonic)
     ran: Ran | None = None
     failure: str | None = None
+    taken: tuple[Taken, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -106,6 +108,7 @@ class Shell:
         self._memory = self._bounds.memory or _half_of_memory()
         self.jobs: dict[int, Job] = {}
         self._starting = 0
+        self._news: list[Taken] = []
 
     async def run(self, command: str, seconds: float | None) -> Ran:
         """Run `command` to its end, for at most `seconds`. When this is cancelled, or returns,
@@ -150,6 +153,11 @@ class Shell:
         for job in self.jobs.values():
             await job.done.wait()
 
+    def take_news(self) -> list[Taken]:
+        """What was taken away since the last call, however the command ended that had made it."""
+        news, self._news = self._news, []
+        return news
+
     async def text(self, output: Output) -> str:
         """All of what a command printed."""
         return await self._store.read(output.path)
@@ -163,20 +171,22 @@ class Shell:
         await anyio.to_thread.run_sync(self._store.remove, output.path)
 
     async def _run(self, ready: _Ready, seconds: float | None) -> Ran:
-        sink, taken = ready.sink, list[Taken]()
         try:
-            ending = await carry_out(ready.plan, sink, seconds, self._bounds, self._memory)
+            ending = await carry_out(ready.plan, ready.sink, seconds, self._bounds, self._memory)
         except OSError as error:
             raise ShellRefused(f"the command cannot be started: {error.strerror}") from None
         finally:
             with anyio.CancelScope(shield=True):
-                output = await anyio.to_thread.run_sync(sink.close)
-                taken = await anyio.to_thread.run_sync(self._emptied, ready.blanks)
+                output = await anyio.to_thread.run_sync(ready.sink.close)
+                ready.taken.extend(await anyio.to_thread.run_sync(self._emptied, ready.blanks))
+                self._news += ready.taken
         if self._has_sandbox and ending.code == 1 and output.head.startswith(_SETUP_FAILED):
             raise ShellRefused(f"the sandbox cannot be made: {output.head.strip()}")
         found = hints(output.tail, ending.code, ready.can) if self._has_sandbox else []
-        found += map(str, taken)
-        return Ran(output, ending.code, ending.seconds, ending.why, tuple(found), tuple(taken))
+        found += map(str, ready.taken)
+        return Ran(
+            output, ending.code, ending.seconds, ending.why, tuple(found), tuple(ready.taken)
+        )
 
     def _emptied(self, places: Sequence[Blank]) -> list[Taken]:
         return emptied(str(self._root), places, f"{os.path.dirname(self._store.folder)}/taken")
@@ -188,6 +198,7 @@ class Shell:
         except ShellRefused as error:
             job.failure = str(error)
         finally:
+            job.taken = tuple(ready.taken)
             job.done.set()
 
     def _ready(self, command: str) -> _Ready:
