@@ -2,8 +2,9 @@
 
     python benchmarks/viewer.py [--agents 200] [--events 20000] [--rounds 3] [--json FILE]
 
-`open`: from asking for the page until every event is on it, with the server up and the run read; `cold`:
-the same from the start of ``outrider view``. `task`: the longest task of the page's main thread, on the
+`open`: from asking for the page until every event is on it, with the server up and the run read; `unread`:
+the same where the server has just begun to answer, so that the run is still to be read; `cold`: from the
+start of ``outrider view``. `task`: the longest task of the page's main thread, on the
 wall and in processor time, from the first byte on (`loading`) and while scrolling each list. `live`: from a
 record's commit until the page shows it. The best of the rounds is said: this machine may do other things
 besides. Ends with 1 if a bound is missed: 3 s to open, 100 ms for a task while scrolling, 2 s live.
@@ -33,7 +34,7 @@ from orchestrator.rundir import RunDir
 from tests.chromium import Page, chromium, tasks_ms
 from tests.viewing import Viewer, crowd, started, viewer, write_journal
 
-BOUNDS = {"open_s": 3.0, "scroll_task_cpu_ms": 100.0, "live_s": 2.0}
+BOUNDS = {"unread_s": 3.0, "open_s": 3.0, "scroll_task_cpu_ms": 100.0, "live_s": 2.0}
 SCROLLED = ("#", "#events", "#time")
 ALL_THERE = "+document.querySelector('.events').getAttribute('aria-rowcount') > {}"
 
@@ -75,10 +76,11 @@ def large(browser: Any, root: Path, agents: int, events: int) -> Iterator[dict[s
     apart(lambda: write_journal(root, crowd(agents, events)))
     least = events - 100
     began = time.perf_counter()
-    with viewer(root) as running:
-        with fresh(browser) as page:
-            seconds_to_open(page, running, least)
-            yield {"cold_s": time.perf_counter() - began}
+    # The page is there before the server, as a person's browser is.
+    with fresh(browser) as first, viewer(root) as running:
+        yield {"unread_s": seconds_to_open(first, running, least)}
+        yield {"cold_s": time.perf_counter() - began}
+        first.tab.goto("about:blank")
         with fresh(browser) as page:
             page.tab.add_init_script(WATCH_TASKS)
             yield {"open_s": seconds_to_open(page, running, least)}

@@ -45,7 +45,8 @@ _SHAPES = (
     ("://", r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
     ("token= key= sig= signature=", r"([?&](?:token|key|sig|signature)=)[^\s&\"'\\]+"),
     (
-        "pass secret key token credential",
+        # A log is full of "tokens": the word alone is none of the names.
+        "passw passphrase secret api access private auth refresh credential",
         rf"({_SECRET_NAME}\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"'\\,;&]+",
     ),
 )
@@ -110,7 +111,11 @@ def without_secrets(value: Any, redact: Redact) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list | tuple):
-        return [without_secrets(part, redact) for part in value]
+        # Looked at here already: a call for each figure would take longer than all the rest.
+        return [
+            part if part is None or type(part) in _NO_TEXT else without_secrets(part, redact)
+            for part in value
+        ]
     if isinstance(value, Mapping):
         return {redact(str(key)): _field(str(key), part, redact) for key, part in value.items()}
     return value

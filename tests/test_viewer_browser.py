@@ -14,7 +14,9 @@ import pytest
 
 from orchestrator import Report, Request
 from orchestrator import events as ev
+from orchestrator.journal import read_records
 from orchestrator.ledger import Usage
+from orchestrator.rundir import RunDir
 from orchestrator.testing import call, results
 from tests.chromium import Page, chromium, tasks_ms, why_not
 from tests.test_cli_process import outrider
@@ -91,10 +93,16 @@ def team(small: Path) -> Iterator[Viewer]:
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a run of many agents and events."""
     root = workspace(tmp_path_factory, "large")
     apart(lambda: write_journal(root, crowd(AGENTS, EVENTS)))
-    with viewer(root) as running:
+    return root
+
+
+@pytest.fixture(scope="module")
+def large(crowded: Path) -> Iterator[Viewer]:
+    with viewer(crowded) as running:
         yield running
 
 
@@ -182,47 +190,71 @@ def test_a_turn_shows_its_sections_what_is_new_and_what_left(page: Page, small: 
 # ── live ──
 
 
-def test_a_live_run_is_shown_within_two_seconds(page: Page, tmp_path: Path) -> None:
-    """From the model's reply until the page shows what it led to: the best of six, since a machine may
-    have other things to do."""
-    root = tmp_path / "ws"
+UPDATES = 8
+# Notes by the page's own clock when each call of the tool is to be read on it, so that nothing counts
+# which only the test takes.
+NOTE_CALLS = """(() => {
+    window.shown = {};
+    const note = () => {
+        const calls = document.querySelector('.tools .row [role=gridcell]:nth-child(2)')?.textContent;
+        if (calls) requestAnimationFrame(() => { window.shown[calls] ??= Date.now() / 1000; });
+    };
+    new MutationObserver(note).observe(document.querySelector('main'), {
+        childList: true, subtree: true, characterData: true,
+    });
+})()"""
+
+
+def delays_of_a_live_run(page: Page, root: Path) -> list[float]:
+    """Seconds from each record of a tool's result until the page shows it: of every call of a run. A call
+    is made once the one before is shown, so that no result waits with another."""
     root.mkdir()
-    steps = [Event() for _ in range(6)]
-    replied: list[float] = []
+    steps = [Event() for _ in range(UPDATES)]
     reports: list[Report] = []
 
     def script(request: Request) -> Any:
         done = len(results(request))
-        if done == len(steps):
+        if done == UPDATES:
             return "the end"
         assert steps[done].wait(60)
-        replied.append(time.time())
         return [call("ls")]
 
     run = Thread(target=lambda: reports.append(record_run(root, script)))
     run.start()
+    journal = RunDir(root, "first").journal
     try:
-        while not (root / ".outrider/runs/first/journal.db").is_file():
+        while not journal.is_file():
             assert run.is_alive()
-        delays = []
         with viewer(root) as running:
             page.open(running.address)
             assert page.text("#status") == "running"
             page.go("#tools")
+            page.value(NOTE_CALLS)
             for count, step in enumerate(steps, 1):
                 step.set()
-                page.wait(
-                    "[...document.querySelectorAll('.tools [role=gridcell]:nth-child(2)')]"
-                    f".some(cell => cell.textContent === '{count}')"
-                )
-                delays.append(time.time() - replied[-1])
+                page.wait(f"window.shown[{count}] !== undefined")
+            shown = page.value("window.shown")
             page.wait("document.querySelector('#status').textContent === 'finished'")
     finally:
         for step in steps:
             step.set()
         run.join()
-    assert min(delays) < 2.0
     assert [report.status for report in reports] == ["finished"]
+    at = [r.ts for r in read_records(journal) if isinstance(r.fact, ev.ToolReturned)]
+    return [shown[str(count)] - ts for count, ts in enumerate(at, 1)]
+
+
+def test_a_live_run_is_shown_within_two_seconds(page: Page, tmp_path: Path) -> None:
+    """Every one of its updates, by the clock, from the time in its record until it is drawn. The run may
+    be made anew, twice, where the machine had other things to do; then, too, all of them count."""
+    slowest = []
+    for attempt in range(3):
+        delays = delays_of_a_live_run(page, tmp_path / f"ws{attempt}")
+        assert len(delays) == UPDATES
+        slowest.append(max(delays))
+        if slowest[-1] < 2.0:
+            break
+    assert min(slowest) < 2.0, f"the slowest update of each run, in seconds: {slowest}"
     assert page.errors == []
 
 
@@ -243,40 +275,52 @@ def test_a_large_run_opens_and_only_what_is_in_sight_is_on_the_page(
 EVERYTHING = "+document.querySelector('.events')?.getAttribute('aria-rowcount') > 19900"
 
 
-def test_a_large_run_opens_within_three_seconds(page: Page, large: Viewer) -> None:
-    """By the clock, from asking for the page until every event is on it: the best of three, since a
-    machine may have other things to do; on a quiet one it takes a third of that."""
-
-    def seconds_to_open() -> float:
-        page.tab.goto("about:blank")
-        began = time.monotonic()
-        page.tab.goto(f"{large.address}#events")
-        page.wait(EVERYTHING)
-        return time.monotonic() - began
-
-    # The run is read once, when the command starts.
-    page.tab.goto(f"{large.address}#events")
+def opened(page: Page, address: str) -> float:
+    """Seconds by the clock, from asking for the page until every event is on it."""
+    page.tab.goto("about:blank")
+    began = time.monotonic()
+    page.tab.goto(f"{address}#events")
     page.wait(EVERYTHING)
-    assert min(seconds_to_open() for _ in range(3)) < 3.0
+    return time.monotonic() - began
+
+
+def test_a_large_run_opens_within_three_seconds(page: Page, large: Viewer) -> None:
+    """The best of three, since a machine may have other things to do; on a quiet one it takes a fifth
+    of that. The server has read the run before."""
+    opened(page, large.address)
+    assert min(opened(page, large.address) for _ in range(3)) < 3.0
     assert page.errors == []
 
 
-def test_opening_a_large_run_takes_a_bounded_amount_of_processor_time(
-    browser: Any, page: Page, large: Viewer, tmp_path: Path
+def test_a_large_run_that_was_never_read_opens_within_three_seconds(
+    page: Page, crowded: Path
 ) -> None:
-    """The server's and the page's together, until every event is there; the bound is about twice what it
-    takes, as machines differ."""
-    page.tab.goto(f"{large.address}#events")
-    page.wait(EVERYTHING)
-    page.tab.goto("about:blank")
+    """With a server that has just begun to answer, so that all of the run is still to be read: the best
+    of three servers; on a quiet machine it takes a half of that."""
 
-    def reopen() -> None:
-        page.tab.goto(f"{large.address}#events")
-        page.wait(EVERYTHING)
+    def seconds() -> float:
+        with viewer(crowded) as running:
+            took = opened(page, running.address)
+            page.tab.goto("about:blank")
+            return took
 
-    before = processor_seconds(large.process.pid)
-    spent = sum(tasks_ms(browser, page, tmp_path, reopen)) / 1_000
-    assert spent + processor_seconds(large.process.pid) - before < 3.0
+    assert min(seconds() for _ in range(3)) < 3.0
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+def test_opening_a_large_run_takes_a_bounded_amount_of_processor_time(
+    browser: Any, page: Page, crowded: Path, tmp_path: Path, read_before: bool
+) -> None:
+    """The server's and the page's together, until every event is there: what no other process changes
+    much. The bound is about twice what it takes, as machines differ."""
+    with viewer(crowded) as running:
+        if read_before:
+            opened(page, running.address)
+        before = processor_seconds(running.process.pid)
+        spent = sum(tasks_ms(browser, page, tmp_path, lambda: opened(page, running.address)))
+        spent = spent / 1_000 + processor_seconds(running.process.pid) - before
+    assert spent < (2.0 if read_before else 3.0)
 
 
 def processor_seconds(pid: int) -> float:

@@ -36,6 +36,10 @@ Texts = Annotated[
 ]
 
 
+# Objects made before the youngest are looked through, and how often the older ones (`gc.set_threshold`).
+_COLLECTED_AFTER = (20_000, 20, 20)
+
+
 def view(
     run: opt.NewestRun = "latest",
     port: Port = 0,
@@ -131,10 +135,16 @@ def _serve(place: RunDir, port: int, story: Story) -> None:
             f"outrider view needs {error.name}, which is not installed: "
             "pip install 'outrider[view]', or write a file with --export .outrider/run.html"
         ) from None
+    import gc
+
     import anyio
 
     from orchestrator.viewer.watch import Watch
 
+    # A long run is read in one go, and most of what is made of it stays: looked through as often as is
+    # usual, what was read and what was imported would cost as much again.
+    gc.freeze()
+    gc.set_threshold(*_COLLECTED_AFTER)
     watch = Watch(place.journal, story)
     try:
         anyio.run(serve, watch, place.journal, port, _ready)

@@ -125,6 +125,12 @@ def _fields(kind: type[Fact]) -> tuple[str, ...]:
     return tuple(f for f in kind.model_fields if f not in _ELSEWHERE and f not in kind.content)
 
 
+@lru_cache(maxsize=64)
+def _has_usage(kind: type[Fact]) -> bool:
+    # A field that is not there is looked for in many places.
+    return "usage" in kind.model_fields
+
+
 def told(fact: Fact) -> str:
     """The event's fields, without texts of people and models, as ``outrider log`` shows them."""
     said = [
@@ -132,7 +138,7 @@ def told(fact: Fact) -> str:
         for name in _fields(type(fact))
         if (value := getattr(fact, name)) is not None and value is not False and value != []
     ]
-    usage = getattr(fact, "usage", None)
+    usage = getattr(fact, "usage", None) if _has_usage(type(fact)) else None
     if isinstance(usage, Usage):
         said.append(f"in={usage.context_tokens} out={usage.output_tokens}")
     return one_line(" ".join(said), _EVENT_CHARS)
@@ -143,7 +149,6 @@ def _value(value: object) -> str:
 
 
 def _between(items: list[Item], after: int, upto: int) -> list[Item]:
-    """The items of the records after one and up to another."""
     first = bisect_right(items, after, key=_seq)
     return items[first : bisect_right(items, upto, key=_seq)]
 

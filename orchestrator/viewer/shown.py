@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 from orchestrator.redaction import Redact, redact_shapes, without_secrets
@@ -38,14 +39,22 @@ _ACTING = re.compile(
     r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _PICTURES = 0x2400
+# Texts of at most so many characters are remembered.
+_SHORT = 64
 _DELETE, _DELETE_PICTURE = "\x7f", "\u2421"
 
 
 def cleaner(redact: Redact) -> Clean:
     """JSON as it may be shown: every text redacted, then made `visible`."""
 
-    def text(raw: str) -> str:
+    def shown(raw: str) -> str:
         return visible(redact(raw))
+
+    # Names of fields, kinds and agents come again with every row.
+    short = lru_cache(maxsize=4_096)(shown)
+
+    def text(raw: str) -> str:
+        return short(raw) if len(raw) <= _SHORT else shown(raw)
 
     return lambda value: without_secrets(value, text)
 
