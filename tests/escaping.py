@@ -34,7 +34,7 @@ def main() -> None:
         "naive": lambda: list(map(naive, map(Path, folders), calls)),
     }[what]
     if user != "-":
-        # Whoever it becomes may not be able to read Outrider's own files: they are all read by then.
+        # Whoever it becomes may not be able to read the libraries: they are all imported by then.
         with tempfile.TemporaryDirectory() as folder:
             guarded(Path(folder), calls)
         os.setgroups([])

@@ -22,7 +22,7 @@ import pytest
 from tests.shells import Ground, ground
 
 NOBODY = 65534
-SCRIPT = Path(__file__).with_name("escaping.py")
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,14 @@ def outrider(what: str, place: Ground, folders: Sequence[Path]) -> list[str]:
     """What `escaping.py` answers, as that user."""
     user = str(NOBODY) if place.become else "-"
     home = str(place.root.parent / "home")
+    # From where an ordinary user can read it, wherever these tests lie.
+    packages = place.root.parent / "packages"
+    for name in ("orchestrator", "subagents", "todos", "workspace"):
+        if not (packages / name).exists():
+            shutil.copytree(HERE.parent / name, packages / name)
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), what, user, *map(str, folders)],
-        env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home},
+        [sys.executable, str(HERE / "escaping.py"), what, user, *map(str, folders)],
+        env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "PYTHONPATH": str(packages)},
         input=json.dumps([(attempt.tool, attempt.arguments) for attempt in ATTEMPTS]),
         stdout=subprocess.PIPE,
         text=True,
