@@ -22,9 +22,11 @@ from pydantic_core import PydanticUndefined
 
 from orchestrator.errors import ConfigError, ToolError
 from orchestrator.messages import Block
-from orchestrator.outputs import Output, as_output
+from orchestrator.outputs import Output, as_output, framed
 
 _ERROR_CHARS = 2_000
+# What tools of these names bring comes from outside, whoever wrote them.
+_FROM_OUTSIDE = ("fetch", "web_search")
 
 # What becomes of a call that was under way when the process died: it is made again (it only reads, or
 # making it twice is the same as once); the model is told that it may have happened; the agent fails.
@@ -91,8 +93,9 @@ class Tool:
     ``bounded``: the tool keeps its results within a limit of its own, so they are never offloaded at
     birth. ``expected``: exceptions whose text is written for the model. ``after_crash``: what becomes
     of a call that was under way when the process died; without a word, the model is told. ``seconds``:
-    how long a call may take. ``off``: arguments that are not offered in this run, each with what a
-    model is told that gives one all the same.
+    how long a call may take. ``untrusted``: what it returns is put under a line that says that it is data
+    from outside. ``off``: arguments that are not offered in this run, each with what a model is told that
+    gives one all the same.
     """
 
     name: str
@@ -104,6 +107,7 @@ class Tool:
     expected: tuple[type[Exception], ...] = (ToolError,)
     after_crash: AfterCrash = "ask"
     seconds: float | None = None
+    untrusted: bool = False
     off: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -132,7 +136,8 @@ class Tool:
         with anyio.move_on_after(self.seconds):
             value = await self._called(arguments)
             # Images are looked through, and large values take a while to write as JSON.
-            return value if isinstance(value, str) else await run_sync(as_output, value)
+            output = value if isinstance(value, str) else await run_sync(as_output, value)
+            return framed(self.name, output) if self.untrusted else output
         raise ToolError(f"{self.name}: stopped after {self.seconds:g} seconds")
 
     async def _called(self, arguments: Mapping[str, Any]) -> Any:
@@ -158,6 +163,7 @@ def tool(
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
     seconds: float | None = None,
+    untrusted: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -168,12 +174,16 @@ def tool(
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
     seconds: float | None = None,
+    untrusted: bool | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a function, async or not; also usable as a decorator.
 
     The docstring's first paragraph describes the tool to the model, its ``Args:`` section the
     parameters. ``after_crash="repeat"`` is for functions that only read, or that may run twice.
     ``seconds``: how long a call may take; what a plain function still does then is left to itself.
+    ``untrusted``: whether what it returns comes from outside and is put under a line that says that it is
+    data, as pages and results of MCP servers are; if not given, it is for tools named ``web_search`` and
+    ``fetch``.
     Raises `ConfigError` for a function whose parameters have no types.
     """
     if function is None:
@@ -184,6 +194,7 @@ def tool(
             expected=expected,
             after_crash=after_crash,
             seconds=seconds,
+            untrusted=untrusted,
         )
     return tool_of(
         function,
@@ -192,6 +203,7 @@ def tool(
         expected=expected,
         after_crash=after_crash,
         seconds=seconds,
+        untrusted=untrusted,
     )
 
 
@@ -203,6 +215,7 @@ def tool_of(
     expected: tuple[type[Exception], ...] = (),
     after_crash: AfterCrash = "ask",
     seconds: float | None = None,
+    untrusted: bool | None = None,
     off: Mapping[str, str] | None = None,
 ) -> Tool:
     """`tool`, for a function that may be a tool already."""
@@ -220,6 +233,7 @@ def tool_of(
         expected=(ToolError, *expected),
         after_crash=after_crash,
         seconds=seconds,
+        untrusted=name in _FROM_OUTSIDE if untrusted is None else untrusted,
         off=off or {},
     )
 

@@ -24,8 +24,8 @@ def web_tools(agent: Agent) -> list[Tool]:
         asked=named_hosts(run.ask),
         denied=frozenset(denied),
     )
-    # Asking once more for a page changes nothing.
-    return [tool_of(Fetch(guard).fetch, after_crash="repeat")]
+    # Asking once more for a page changes nothing; its own first line says more than the common one.
+    return [tool_of(Fetch(guard).fetch, after_crash="repeat", untrusted=False)]
 
 
 def _denied_by(text: str) -> Iterator[str]:
