@@ -143,6 +143,21 @@ def test_e7_input_and_output_together_over_the_window_lower_the_output_first(
     assert request_for(state, "agent").max_tokens == 8_000
 
 
+@pytest.mark.parametrize("kind", ["overflow", "bad_request", "timeout"])
+def test_e2_a_call_that_was_given_up_makes_the_last_report_stale(kind: str) -> None:
+    """E2: the factor that was learnt stays. A try that is repeated sends the same context once more, for
+    which the report still counts."""
+    state = turns(started("go", 200_000), 3)
+    known = state.estimator
+    assert known.reported_tokens is not None
+    failed = ev.ModelFailed(model="m", kind=kind, status=400, message="no")
+    repeated = apply(state, failed.model_copy(update={"retry_in_ms": 10}))
+    assert repeated.estimator == known
+    given_up = apply(state, failed).estimator
+    assert given_up == known.forget_report()
+    assert given_up.tokens_per_byte == known.tokens_per_byte
+
+
 def test_c4_a_cut_leaves_the_halves_of_a_paused_turn_together() -> None:
     """C4: the result of a call that the service ran is in the second half."""
     server = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}

@@ -255,6 +255,7 @@ class Player:
         if self.names_window:
             said += f": {size} tokens > {self.true_window} maximum"
         self.record(ModelFailed(model="test", kind="overflow", message=said, status=400))
+        assert self.state.estimator.reported_tokens is None, "E2"
         named = window_in(said)
         if named is not None and named < self.state.window_tokens:
             self.record(WindowCorrected(model="test", tokens=named, source="error"))

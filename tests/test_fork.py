@@ -13,6 +13,7 @@ from orchestrator.events import RunForked
 from orchestrator.journal import read_records
 from orchestrator.messages import text_of
 from orchestrator.rundir import RunDir
+from orchestrator.state import replay
 from orchestrator.testing import ScriptedModel, call, results
 
 pytestmark = pytest.mark.anyio
@@ -106,6 +107,24 @@ async def test_a_fork_has_an_account_of_its_own(tmp_path: Path) -> None:
         if isinstance(r.fact, RunForked)
     ]
     assert [(f.from_run, f.at_turn) for f in forked] == [("trunk", 2)]
+
+
+async def test_e2_what_the_trunk_was_told_of_its_context_does_not_count_in_a_fork(
+    tmp_path: Path,
+) -> None:
+    """E2: what it learnt of its model's tokens does."""
+    model = ScriptedModel(Trunk())
+    await run("go", model=model, root=tmp_path, run_id="trunk", tools=[page])
+    await fork("trunk", 2, "try again", model=model, root=tmp_path, tools=[page], new_id="branch")
+    facts = [
+        r.fact for r in read_records(RunDir(tmp_path, "branch").journal) if r.agent_id == "main"
+    ]
+    ((at, forked),) = [(i, f) for i, f in enumerate(facts) if isinstance(f, RunForked)]
+    trunk = replay([*facts[:at], *forked.events()]).estimator
+    assert trunk.reported_tokens is not None
+    assert replay(facts[: at + 1]).estimator == trunk.forget_report()
+    # Its own first reply is what counts from then on.
+    assert replay(facts).estimator.reported_tokens is not None
 
 
 async def test_a_fork_without_a_task_takes_the_next_turn_again(tmp_path: Path) -> None:

@@ -97,6 +97,9 @@ def take_failure(state: State, event: ev.ModelFailed) -> State:
     state = evolve(state, ledger=state.ledger.with_call(event.usage))
     if event.purpose == "summary" or event.retry_in_ms is not None:
         return state
+    # The report before said that this context would do. A try that is repeated sends the same context,
+    # so there it still counts.
+    state = evolve(state, estimator=state.estimator.forget_report())
     if event.kind == "overflow":
         # "input + max_tokens": less output is asked for first.
         limit = None if state.overflows else _lower_output(state, event.message)
