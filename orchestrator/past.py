@@ -20,23 +20,25 @@ from orchestrator.events import (
     TodosWritten,
 )
 from orchestrator.readings import AgentRow, RunSummary
-from orchestrator.state import State, apply, replay
+from orchestrator.state import State, follow, follow_all, unfollowed
 
 
 @dataclass
 class Past:
     """A run so far. ``options``: what it was last started with; ``summary``: its figures;
-    ``facts``: each agent's events, in their order."""
+    ``records``: each agent's own, in their order; ``facts``: their events."""
 
     options: Mapping[str, Any]
     summary: RunSummary
+    records: Mapping[str, Sequence[Record]]
     facts: Mapping[str, Sequence[Event]]
     _states: dict[str, State] = field(default_factory=dict)
 
     def state(self, agent_id: str) -> State:
-        """The agent's state at the end of its records."""
+        """The agent's state at the end of its records. Raises `JournalError` where one of them does not
+        follow from those before it."""
         if agent_id not in self._states:
-            self._states[agent_id] = replay(self.facts[agent_id])
+            self._states[agent_id] = follow_all(self.records[agent_id])
         return self._states[agent_id]
 
     def started(self, agent_id: str) -> AgentStarted | None:
@@ -90,11 +92,25 @@ class Past:
 
 
 def past_of(records: Sequence[Record], summary: RunSummary) -> Past:
-    """The past that ``records``, a run's from the first, tell; ``summary``: their figures."""
-    facts: dict[str, list[Event]] = {}
+    """The past that ``records``, a run's from the first, tell; ``summary``: their figures.
+
+    Raises `JournalError` where an agent ended that never began.
+    """
+    own: dict[str, list[Record]] = {}
     for record in records:
-        facts.setdefault(record.agent_id, []).append(record.fact)
-    return Past(options_in(records), summary, facts)
+        own.setdefault(record.agent_id, []).append(record)
+    for all_of in own.values():
+        _check_beginning(all_of)
+    facts = {agent_id: [record.fact for record in all_of] for agent_id, all_of in own.items()}
+    return Past(options_in(records), summary, own, facts)
+
+
+def _check_beginning(own: Sequence[Record]) -> None:
+    for record in own:
+        if isinstance(record.fact, AgentStarted):
+            return
+        if isinstance(record.fact, AgentEnded):
+            raise unfollowed(record)
 
 
 def options_in(records: Sequence[Record]) -> Mapping[str, Any]:
@@ -110,17 +126,19 @@ def options_in(records: Sequence[Record]) -> Mapping[str, Any]:
     return options
 
 
-def up_to(facts: Sequence[Event], turn: int) -> list[Event]:
-    """What had happened to an agent at the end of its turn ``turn``, its results included.
+def up_to(records: Sequence[Record], turn: int) -> tuple[list[Event], State]:
+    """What had happened to an agent at the end of its turn ``turn``, its results included, and its state
+    then. ``records``: all of its own.
 
-    Raises ``ValueError`` where it had no such turn, or did not come to its end.
+    Raises ``ValueError`` where it had no such turn, or did not come to its end, and `JournalError` where
+    a record does not follow from those before it.
     """
     state, taken = State(), list[Event]()
-    for fact in facts:
-        state = apply(state, fact)
-        taken.append(fact)
+    for record in records:
+        state = follow(state, record)
+        taken.append(record.fact)
         if state.turn == turn and state.started is not None and not state.unanswered:
-            return taken
+            return taken, state
     if turn > state.turn:
         raise ValueError(f"it has {state.turn} turns")
     raise ValueError(f"turn {turn} did not come to its end: the results of its calls are not there")

@@ -34,7 +34,6 @@ from orchestrator.report import Report
 from orchestrator.revival import Source
 from orchestrator.rundir import MAIN, RunDir, check_run_id, find_run, new_run_id
 from orchestrator.session import Asked, Recorded, go_on, start_fork
-from orchestrator.state import replay
 from orchestrator.tools import Tool
 
 Given = Mapping[str, Any]
@@ -153,10 +152,10 @@ def _source(run_dir: RunDir, past: Past, at: int, task: str | None) -> Source:
     if at < 1:
         raise ConfigError(f"no turn {at}: turns count from 1")
     try:
-        facts = up_to(past.facts[MAIN], at)
+        facts, state = up_to(past.records[MAIN], at)
     except ValueError as error:
         raise ConfigError(f"run {run_dir.run_id} cannot be forked at turn {at}: {error}") from None
-    if task is None and replay(facts).reply_open:
+    if task is None and state.reply_open:
         raise ConfigError(
             f"the agent had concluded in turn {at}: say what else there is to do, or fork before it"
         )

@@ -32,7 +32,7 @@ from orchestrator.model import ModelFacts
 from orchestrator.options import Options
 from orchestrator.past import Past
 from orchestrator.rundir import MAIN, RunDir
-from orchestrator.state import State, replay
+from orchestrator.state import State, follow_all, replay
 from subagents import Conclusion, Definition, SpawnError
 
 _GO_ON = "Go on with the task where you stopped: the limit or error that ended it no longer holds."
@@ -249,8 +249,8 @@ class Revival:
     async def revive(self, parent: Agent, child_id: str) -> Agent:
         """A child that has ended, as its records leave it: it still knows what it saw."""
         records = partial(read_records, self._run_dir.journal, agent=child_id)
-        facts = await run_sync(lambda: [record.fact for record in records()])
-        return self._restored(parent, child_id, facts, replay(facts))
+        own = await run_sync(lambda: list(records()))
+        return self._restored(parent, child_id, [record.fact for record in own], follow_all(own))
 
 
 def conclusion_of(past: Past, agent_id: str, ended: AgentEnded) -> Conclusion:

@@ -46,12 +46,13 @@ def by_tool(records: Iterable[Record], price: Price = unpriced) -> list[ToolAcco
     for record in records:
         fact = record.fact
         agent = agents.setdefault(record.agent_id, _Agent())
+        after = follow(agent.state, record)
         if isinstance(fact, ToolReturned):
             _count(accounts, fact)
         elif isinstance(fact, ModelReplied | ModelFailed) and fact.purpose != "summary":
             for name, share in agent.shares(fact):
                 _add(accounts, name, share, price(fact.model, share.usage, record.ts))
-        agent.state = follow(agent.state, record)
+        agent.state = after
     return sorted(accounts.values(), key=lambda account: -account.carried)
 
 

@@ -43,7 +43,7 @@ def tokens(
         raise ConfigError(f"--by {by}: choose one of {', '.join(_KEYS)}")
     from orchestrator.cli import tokens_data, tokens_tables
 
-    found = _read(root, run, by, in_sum=as_json or not as_csv)
+    found = _read(root, run, by, with_isolation=as_json or not as_csv)
     if as_json:
         tokens_data.print_json_of(found)
     elif as_csv:
@@ -52,8 +52,8 @@ def tokens(
         tokens_tables.print_tables(found)
 
 
-def _read(root: Path, run: str, by: str, *, in_sum: bool) -> Found:
-    """``in_sum``: with what is said of the run as a whole, beside its rows."""
+def _read(root: Path, run: str, by: str, *, with_isolation: bool) -> Found:
+    """``with_isolation``: with what isolation saved, which needs the whole run replayed."""
     from orchestrator.accounts import by_tool, figures_by, isolation
     from orchestrator.cli.tokens_data import Found
     from orchestrator.config import load_settings
@@ -77,5 +77,5 @@ def _read(root: Path, run: str, by: str, *, in_sum: bool) -> Found:
         rows=tokens_by(records, key, price) if by in ("model", "turn") else (),
         tools=by_tool(records, price) if by == "tool" else (),
         figures=figures_by(records, key, parts) if by != "tool" else {},
-        isolation=isolation(records) if in_sum else None,
+        isolation=isolation(records) if with_isolation else None,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -96,7 +98,6 @@ def _export(place: RunDir, to: Path, story: Story) -> None:
     from orchestrator.cli.exits import say
     from orchestrator.journal import is_running, read_records
     from orchestrator.rundir import write_text_atomic
-    from orchestrator.viewer import accounts, detail
     from orchestrator.viewer.export import exported
 
     story.alive = is_running(place.journal)
@@ -109,22 +110,41 @@ def _export(place: RunDir, to: Path, story: Story) -> None:
             raise
         story.problem = str(error)
     story.take_all(records)
-    by_agent: dict[str, list[Record]] = {}
-    for record in records:
-        by_agent.setdefault(record.agent_id, []).append(record)
-    details = (
-        story.clean(detail(by_agent[agent_id], place.run_id, story.tell))
-        for agent_id in story.tally.agents
-    )
-    told = story.clean(accounts(records, story.price))
+    told, details = _replayed(records, story)
     try:
         write_text_atomic(to, "".join(exported(story.whole(), told, details)))
     except OSError as error:
         raise ConfigError(f"cannot write {to}: {error.strerror}") from None
+    if story.problem:
+        say(story.problem)
     if story.hint:
         say(f"wrote {to}, without texts; with them: {story.hint}")
     else:
         say(f"wrote {to}; it holds what agents read and wrote: look through it before you share it")
+
+
+def _replayed(records: Sequence[Record], story: Story) -> tuple[Any, list[Any]]:
+    """The accounts and each agent's detail, clean. What cannot be told, since the records contradict each
+    other, is left out, and the story says why."""
+    from orchestrator.viewer import accounts, detail
+
+    by_agent: dict[str, list[Record]] = {}
+    for record in records:
+        by_agent.setdefault(record.agent_id, []).append(record)
+
+    def told(make: Callable[[], Any]) -> Any:
+        try:
+            return story.clean(make())
+        except JournalError as error:
+            story.problem = story.problem or str(error)
+            return None
+
+    details = (
+        told(partial(detail, by_agent[agent_id], story.run_id, story.tell))
+        for agent_id in story.tally.agents
+    )
+    kept = [each for each in details if each is not None]
+    return told(partial(accounts, records, story.price)) or accounts([]), kept
 
 
 def _serve(place: RunDir, port: int, story: Story) -> None:

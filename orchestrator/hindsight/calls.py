@@ -12,7 +12,7 @@ from orchestrator.context.compaction import Cut
 from orchestrator.context.history import Entry
 from orchestrator.context.room import plan_cut
 from orchestrator.model import Request
-from orchestrator.state import State, apply
+from orchestrator.state import State, follow
 from orchestrator.steps import request_for, situation_of, summary_request, transcript_request
 
 Fact = ev.ModelReplied | ev.ModelFailed
@@ -100,7 +100,11 @@ def _parts(
 
 
 def calls_of(records: Iterable[ev.Record], agent_id: str, run_id: str) -> list[Call]:
-    """The calls of one agent in their order, summary calls and failed ones included."""
+    """The calls of one agent in their order, summary calls and failed ones included.
+
+    Raises `JournalError` where a record does not follow from those before it: nobody can say then what
+    was sent.
+    """
     own = [record for record in records if record.agent_id == agent_id]
     calls: list[Call] = []
     state, since = State(), [State()]
@@ -108,12 +112,13 @@ def calls_of(records: Iterable[ev.Record], agent_id: str, run_id: str) -> list[C
     for record in own:
         fact = record.fact
         if isinstance(fact, ev.ModelReplied | ev.ModelFailed):
-            made = Call(record, fact, run_id, tuple(reversed(since)), tuple(edits))
+            states = tuple(s for s in reversed(since) if s.started is not None)
+            made = Call(record, fact, run_id, states, tuple(edits))
             calls.append(made)
             edits = []
         else:
             edits.append((state, record))
-        state = apply(state, fact)
+        state = follow(state, record)
         # A call that is tried again sends what it sent before.
         retried = isinstance(fact, ev.ModelFailed) and fact.retry_in_ms is not None
         answered = isinstance(fact, ev.ModelReplied | ev.ModelFailed) and not retried

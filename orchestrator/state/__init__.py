@@ -5,7 +5,17 @@ of a replayed one.
 """
 
 from orchestrator.state.fold import ARCHIVE, STOPPED, apply, replay
-from orchestrator.state.following import follow
+from orchestrator.state.following import follow, follow_all, unfollowed
 from orchestrator.state.value import State, reminder
 
-__all__ = ["ARCHIVE", "STOPPED", "State", "apply", "follow", "reminder", "replay"]
+__all__ = [
+    "ARCHIVE",
+    "STOPPED",
+    "State",
+    "apply",
+    "follow",
+    "follow_all",
+    "reminder",
+    "replay",
+    "unfollowed",
+]

@@ -12,19 +12,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from orchestrator.viewer import pagefiles
-from orchestrator.viewer.pagefiles import bundle
+from orchestrator.viewer.pagefiles import bundle, text
 from orchestrator.viewer.security import POLICY
 
 
 def exported(story: Any, told: Any, details: Iterable[Any]) -> Iterator[str]:
     """The file's text in pieces. ``story``: what `Story.whole` gave; ``told``: the run's `accounts`;
     ``details``: each agent's `detail`. All must be clean already."""
-    style, script = _text("style.css"), bundle()
+    style, script = text("style.css"), bundle()
     policy = POLICY.format(
         script=f"'{_hash(script)}'", style=f"'{_hash(style)}'", connect="'none'", image="'none'"
     )
-    head, body = _text("index.html").split("<!-- here -->")
+    head, body = text("index.html").split("<!-- here -->")
     kept = [line for line in head.splitlines() if "<link" not in line and "<script" not in line]
     yield "\n".join(kept).replace(
         '<meta charset="utf-8">',
@@ -39,16 +38,12 @@ def exported(story: Any, told: Any, details: Iterable[Any]) -> Iterator[str]:
     yield f'<script type="module">{script}</script>\n{body}'
 
 
-def _text(name: str) -> str:
-    return pagefiles.text(name)
-
-
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _data(name: str, value: Any) -> str:
     """A data block. ASCII, and without ``<``: nothing in it can end the block or be a tag."""
-    text = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
     label = json.dumps(name).replace("<", "\\u003c").replace("&", "&amp;").replace("'", "&#39;")
-    return f"<script type=\"application/json\" data-name='{label}'>{text}</script>\n"
+    return f"<script type=\"application/json\" data-name='{label}'>{data}</script>\n"

@@ -43,10 +43,12 @@ class ToolRow:
 
 @dataclass
 class Story:
-    """The records so far. ``tell``: what is told of texts; ``clean``: what leaves
-    goes through it; ``hint``: how to see them, where that is
-    their length alone. ``alive``: whether somebody holds the run (``None``: not looked yet);
-    ``problem``: why its journal cannot be read on."""
+    """The records so far.
+
+    ``tell``: what is told of texts; ``hint``: where that is their length alone, the command that shows
+    them. ``clean``: all that leaves goes through it. ``alive``: whether somebody holds the run (``None``:
+    not looked yet); ``problem``: why its journal cannot be read on.
+    """
 
     run_id: str
     price: Price = unpriced

@@ -12,7 +12,7 @@ from orchestrator.context.estimate import BYTES_PER_TOKEN
 from orchestrator.context.offload import characters, inner_key
 from orchestrator.context.windows import binds_thinking, window_for
 from orchestrator.messages import Block, Message, in_blocks, text_block, tool_result, tool_uses
-from orchestrator.state import replay
+from orchestrator.state import follow_all
 
 # The fixed prefix of a session of which only the messages are known.
 PREFIX_TOKENS = 1_500
@@ -99,23 +99,26 @@ def of_records(
     """The conversations of a run's agents by their ids, in the order in which they started.
 
     ``stored(path)`` is the text of an offloaded result, of which the records hold the placeholder;
-    where it is ``None``, the placeholder is played.
+    where it is ``None``, the placeholder is played. Raises `JournalError` where a record does not follow
+    from those before it.
     """
-    by_agent: dict[str, list[ev.Event]] = {}
+    by_agent: dict[str, list[ev.Record]] = {}
     for record in records:
-        by_agent.setdefault(record.agent_id, []).append(record.fact)
-    found = {name: _of_events(events, stored) for name, events in by_agent.items()}
+        by_agent.setdefault(record.agent_id, []).append(record)
+    found = {name: _of_own(own, stored) for name, own in by_agent.items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _of_events(
-    events: Sequence[ev.Event], stored: Callable[[str], str | None]
+def _of_own(
+    records: Sequence[ev.Record], stored: Callable[[str], str | None]
 ) -> Conversation | None:
+    """The conversation of the agent whose records these are."""
+    events = [record.fact for record in records]
     started = next((e for e in events if isinstance(e, ev.AgentStarted)), None)
     if started is None:
         return None
     # What the run's own reports taught it, and the window that it ended with.
-    end = replay(events)
+    end = follow_all(records)
     update = {"window_tokens": end.window_tokens}
     kept = tuple(_from_outside(events, stored))
     replies = (e for e in kept if isinstance(e, ev.ModelReplied))

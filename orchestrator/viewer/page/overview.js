@@ -26,7 +26,7 @@ function tile(what, much, more) {
 }
 
 function tileNodes() {
-  const run = state.run, agents = rows().filter((row) => state.order.includes(row.n));
+  const run = state.run, listed = new Set(state.order), agents = rows().filter((row) => listed.has(row.n));
   const open = agents.filter((row) => !row.status).length;
   const nodes = [
     tile("Cost", usd(run.cost), count(run.requests, "request") + (run.cost === null ? "; a price is not known" : "") + (run.unreported ? `; ${num(run.unreported)} without a report, in no sum` : "")),
