@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 
 from orchestrator import Limits, Permissions, Request, resume, run
+from orchestrator.context.estimate import Estimator
+from orchestrator.messages import encode
 from orchestrator.testing import ScriptedModel, call, results
 
 pytestmark = pytest.mark.asyncio
 
 
 def tokens(value: Any) -> float:
-    """UTF-8 bytes of the JSON / 4."""
-    return len(json.dumps(value, ensure_ascii=False).encode()) / 4
+    """The larger of UTF-8 bytes of the JSON / 4 and of what Outrider itself expects before a first report."""
+    return max(
+        Estimator().tokens(len(encode(value))),
+        len(json.dumps(value, ensure_ascii=False).encode()) / 4,
+    )
 
 
 async def first_requests(root: Path, kind: str, **options: Any) -> dict[str, Request]:
@@ -47,7 +52,19 @@ async def test_the_main_agents_prefix_is_at_most_1500_tokens(tmp_path: Path) -> 
     assert prefix(seen["main"], listing=False) <= 1_500
 
 
-async def test_with_everything_on_it_is_at_most_2000_tokens(tmp_path: Path) -> None:
+FIXED = ("ls", "read_file", "write_file", "edit_file", "delete_file", "glob", "grep")
+PLAN_AND_CHILDREN = ("write_todos", "task", "ask_task")
+EVERYTHING = {
+    *(*FIXED, *PLAN_AND_CHILDREN, "bash", "fetch", "check_task", "cancel_task"),
+    *("remember", "update_memory", "forget", "skill", "describe_subagent"),
+}
+
+
+@pytest.mark.parametrize("network", [True, False], ids=["network", "no network"])
+@pytest.mark.parametrize("sandbox", [True, False], ids=["sandbox", "no sandbox"])
+async def test_with_everything_on_it_is_at_most_2000_tokens(
+    tmp_path: Path, sandbox: bool, network: bool
+) -> None:
     """Shell, web, memory, skills, background, and a listing too long for its room; listings apart."""
     for path, text in (
         (".claude/skills/x/SKILL.md", "---\nname: x\ndescription: For x.\n---\nx"),
@@ -56,10 +73,20 @@ async def test_with_everything_on_it_is_at_most_2000_tokens(tmp_path: Path) -> N
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
     allowed = Permissions(allow=("bash", "fetch"))
-    seen = await first_requests(tmp_path, "explorer", permissions=allowed, sandbox=False)
-    names = [t["name"] for t in seen["main"].tools]
-    assert {"bash", "fetch", "remember", "skill", "ask_task", "describe_subagent"} <= {*names}
-    assert prefix(seen["main"], listing=False) <= 2_000
+    seen = await first_requests(
+        tmp_path,
+        "explorer",
+        permissions=allowed,
+        sandbox=sandbox,
+        network=network,
+        memory=True,
+        background=True,
+    )
+    main = seen["main"]
+    assert names(main) == EVERYTHING
+    assert "background" in arguments(main, "bash")
+    assert "background" in arguments(main, "task")
+    assert prefix(main, listing=False) <= 2_000
 
 
 NOTHING_ON: dict[str, Any] = {"memory": False, "background": False}
@@ -77,10 +104,7 @@ def arguments(request: Request, tool: str) -> set[str]:
 async def test_with_nothing_on_it_is_at_most_1250_tokens(tmp_path: Path) -> None:
     """Files, plan and subagents: no word of memory, background, shell or web."""
     main = (await first_requests(tmp_path, "explorer", **NOTHING_ON))["main"]
-    assert names(main) == {
-        *("ls", "read_file", "write_file", "edit_file", "delete_file", "glob", "grep"),
-        *("write_todos", "task", "ask_task"),
-    }
+    assert names(main) == {*FIXED, *PLAN_AND_CHILDREN}
     assert "background" not in json.dumps([main.system, main.tools])
     assert prefix(main, listing=False) <= 1_250
 
@@ -101,6 +125,8 @@ async def test_each_of_these_tools_is_there_only_when_the_run_enables_it(
     off = (await first_requests(tmp_path, "general", **NOTHING_ON))["main"]
     on = await first_requests(tmp_path, "general", sandbox=False, **{**NOTHING_ON, **switch})
     assert names(on["main"]) - names(off) == brings
+    assert names(off) - names(on["main"]) == set()
+    assert not [tool for tool in brings if tool in json.dumps([off.system, off.tools])]
     # Subagents of a kind that inherits have them too, memory apart, which is each kind's own.
     assert names(on["general"]) - names(off) == (set() if "remember" in brings else brings)
     is_background = "check_task" in brings
