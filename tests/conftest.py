@@ -8,11 +8,25 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests.needs import missing, needed
 from tests.warm import waiting
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_configure() -> None:
+    needed()  # a name that is none is said before anything runs
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """See `tests.needs`."""
+    for mark in item.iter_markers("needs"):
+        name, why_not = mark.args
+        if why_not is not None:
+            missing(name, why_not)
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.needs import missing, needs
 from workspace import Access, Bounds, ResultStore, Shell, why_no_sandbox
 from workspace.shell import watch
 
@@ -27,9 +28,7 @@ _AS_NOBODY = """#!/bin/sh
 exec setpriv --reuid {uid} --regid {uid} --clear-groups {bwrap} "$@"
 """
 
-needs_sandbox = pytest.mark.skipif(
-    why_no_sandbox() is not None, reason=str(why_no_sandbox()).partition(":")[0]
-)
+needs_sandbox = needs("sandbox", (why_no_sandbox() or "").partition(":")[0] or None)
 
 
 _known: set[int] = set()
@@ -99,7 +98,7 @@ def ground(user: str, patch: pytest.MonkeyPatch) -> Iterator[Ground]:
     become: tuple[str, ...] = ()
     if user == "ordinary" and is_root:
         if not shutil.which("setpriv"):
-            pytest.skip("setpriv (util-linux) is missing")
+            missing("setpriv", "setpriv (util-linux) is missing")
         become = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
         _let_bubblewrap_be_run_by_nobody(place, patch)
     try:

@@ -32,11 +32,12 @@ from orchestrator.rundir import RunDir
 from orchestrator.testing import call, results
 from tests.histories import orphans
 from tests.localserver import MODEL, LocalServer, local_server, why_not
+from tests.needs import needs
 
 pytestmark = [
     pytest.mark.localserver,
     pytest.mark.anyio,
-    pytest.mark.skipif(why_not() is not None, reason=f"local server {why_not()}"),
+    needs("localserver", why_not()),
 ]
 WINDOW = 4_096
 SMALL_WINDOW = 512

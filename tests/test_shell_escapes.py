@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.needs import needs
 from tests.shells import (
     OWN,
     SECRET,
@@ -454,10 +455,8 @@ def without_groups(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("workspace.shell.cgroups.make", lambda *_: None)
 
 
-needs_groups = pytest.mark.skipif(
-    (_trial := cgroups.make(Bounds(), 1 << 30)) is None,
-    reason="no control group can be made here",
-)
+_trial = cgroups.make(Bounds(), 1 << 30)
+needs_groups = needs("groups", "no control group can be made here" if _trial is None else None)
 if _trial is not None:
     _trial.remove()
 

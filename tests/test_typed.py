@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.needs import needs
 from tests.test_docs import DOCUMENTS, ROOT, blocks
 
 pytestmark = [
     pytest.mark.pyright,
-    pytest.mark.skipif(find_spec("basedpyright") is None, reason="basedpyright is not installed"),
+    needs("pyright", None if find_spec("basedpyright") else "basedpyright is not installed"),
 ]
 
 

@@ -19,6 +19,7 @@ from orchestrator.ledger import Usage
 from orchestrator.rundir import RunDir
 from orchestrator.testing import call, results
 from tests.chromium import Page, chromium, tasks_ms, why_not
+from tests.needs import needs
 from tests.test_cli_process import outrider
 from tests.viewing import (
     LONG_LINE,
@@ -36,7 +37,7 @@ from tests.viewing import (
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(why_not() is not None, reason=f"browser {why_not()}"),
+    needs("browser", why_not()),
 ]
 
 VIEWS = ("#", "#agent/0", "#time", "#turns/0", "#todos", "#conclusions", "#tools", "#events")
