@@ -1,6 +1,6 @@
-"""P3: the check and the use cannot be raced apart, by any of the file functions.
+"""P3, P4: the check and the use cannot be raced apart, by any of the file functions.
 
-A name inside becomes a link that leads outside, once between the check and the use for certain, then by
+A name inside becomes a link that leads outside, or to a folder inside that a rule denies, once between the check and the use for certain, then by
 a process of its own whenever it comes to it. Code that resolves a path, looks where it leads and uses it
 loses both; ours loses neither.
 """
@@ -11,13 +11,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from workspace import Access, Refused, Use, WorkspaceError
+from workspace import Access, Refused, Rule, Use, WorkspaceError
 from workspace.files import Files
 from workspace.globs import glob
 from workspace.paths import Parts
@@ -31,23 +31,32 @@ LEAST_TRIES = 300
 
 @dataclass
 class Ground:
-    """``ws`` is the workspace, ``out`` is outside of it."""
+    """``ws`` is the workspace, ``out`` is not for tools: it is outside, or denied by a rule."""
 
     top: Path
+    denied: bool
 
     def __post_init__(self) -> None:
         (self.ws / "d").mkdir(parents=True)
         self.out.mkdir()
-        for path in ("ws/d/file.txt", "ws/f", "out/file.txt", "out/only-outside.txt"):
-            (self.top / path).write_text(INSIDE)
+        for path in ("d/file.txt", "f", f"{self.way}/file.txt", f"{self.way}/only-outside.txt"):
+            (self.ws / path).write_text(INSIDE)
 
     @property
     def ws(self) -> Path:
         return self.top / "ws"
 
     @property
+    def way(self) -> str:
+        """To what is not for tools, from the workspace."""
+        return "out" if self.denied else "../out"
+
+    @property
     def out(self) -> Path:
-        return self.top / "out"
+        return (self.ws / self.way).resolve()
+
+    def access(self, also: Callable[[Use, Parts], None]) -> Access:
+        return Access(deny_read=(Rule("/out"),) if self.denied else (), also=also)
 
     def outside(self) -> dict[str, str]:
         return {path.name: path.read_text() for path in self.out.iterdir()}
@@ -55,7 +64,7 @@ class Ground:
     def swap(self, name: str) -> None:
         """`d` or `f` becomes a link to its like outside."""
         (self.ws / name).rename(self.ws / "kept")
-        (self.ws / name).symlink_to("../out" if name == "d" else "../out/file.txt")
+        (self.ws / name).symlink_to(self.way if name == "d" else f"{self.way}/file.txt")
 
 
 @dataclass
@@ -74,15 +83,15 @@ class Between:
 
 @dataclass
 class Naive:
-    """What one writes first: resolve, look whether it is inside, use what was resolved."""
+    """What one writes first: resolve, look where that is, use what was resolved."""
 
-    root: Path
+    ground: Ground
     between: Callable[[], None] = field(default=lambda: None)
 
     def checked(self, path: str) -> Path:
-        real = (self.root / path).resolve()
-        if not real.is_relative_to(self.root):
-            raise Refused(path, "outside")
+        real = (self.ground.ws / path).resolve()
+        if not real.is_relative_to(self.ground.ws) or real.is_relative_to(self.ground.out):
+            raise Refused(path, "not for tools")
         self.between()
         return real
 
@@ -110,14 +119,12 @@ class Naive:
 
     def grep(self, path: str, text: str) -> list[str]:
         real = self.checked(path)
-        files = [real] if real.is_file() else list(real.rglob("*"))
-        return [
-            line
-            for file in files
-            if (inside := self.checked(str(file))).is_file()
-            for line in inside.read_text().splitlines()
-            if text in line
-        ]
+        lines: list[str] = []
+        for file in [real] if real.is_file() else list(real.rglob("*")):
+            with suppress(Refused):
+                if (inside := self.checked(str(file))).is_file():
+                    lines += [line for line in inside.read_text().splitlines() if text in line]
+        return lines
 
 
 def searched(files: Files, path: str) -> list[str]:
@@ -154,8 +161,8 @@ class Operation:
     def swapped(self) -> str:
         return "f" if self.path == "f" or self.name.endswith("of a file") else "d"
 
-    def ground(self, top: Path) -> Ground:
-        ground = Ground(top)
+    def ground(self, top: Path, denied: bool) -> Ground:
+        ground = Ground(top, denied)
         if self.secret:
             (ground.out / "file.txt").write_text(self.secret)
         return ground
@@ -212,14 +219,14 @@ def told(act: Callable[[], object]) -> object:
         return type(error).__name__
 
 
+denied_or_outside = pytest.mark.parametrize("denied", [False, True], ids=["outside", "denied"])
 every_operation = pytest.mark.parametrize(
     "operation", OPERATIONS, ids=lambda operation: f"{operation.name}: {operation.path}"
 )
 
 
-def ours_got_out(operation: Operation, top: Path, at: int) -> bool | None:
+def ours_got_out(operation: Operation, ground: Ground, at: int) -> bool | None:
     """With the swap at that of our checks; ``None`` where there are no more."""
-    ground = operation.ground(top)
     between = Between(at, lambda: ground.swap(operation.swapped))
     begun = False
 
@@ -227,38 +234,43 @@ def ours_got_out(operation: Operation, top: Path, at: int) -> bool | None:
         if begun:
             between()
 
-    files = Files(ground.ws, Access(also=also))
+    files = Files(ground.ws, ground.access(also))
     operation.before(files, operation.path)
     outside, begun = ground.outside(), True
     result = told(lambda: operation.ours(files, operation.path))
     return operation.got_out(ground, outside, result) if between.calls >= at else None
 
 
-def naive_got_out(operation: Operation, top: Path, at: int) -> bool | None:
-    ground = operation.ground(top)
+def naive_got_out(operation: Operation, ground: Ground, at: int) -> bool | None:
     between = Between(at, lambda: ground.swap(operation.swapped))
     outside = ground.outside()
-    result = told(lambda: operation.naive(Naive(ground.ws, between), operation.path))
+    result = told(lambda: operation.naive(Naive(ground, between), operation.path))
     return operation.got_out(ground, outside, result) if between.calls >= at else None
 
 
 def at_each_check(
-    got_out: Callable[[Operation, Path, int], bool | None], operation: Operation, top: Path
+    got_out: Callable[[Operation, Ground, int], bool | None],
+    operation: Operation,
+    top: Path,
+    denied: bool,
 ) -> list[bool]:
     """Whether it got out, with the swap at the first check, at the second …"""
     found: list[bool] = []
-    while (out := got_out(operation, top / str(len(found)), len(found) + 1)) is not None:
+    while True:
+        ground = operation.ground(top / str(len(found)), denied)
+        if (out := got_out(operation, ground, len(found) + 1)) is None:
+            return found
         found.append(out)
-    return found
 
 
+@denied_or_outside
 @every_operation
-def test_a_swap_right_after_any_check_leads_nothing_outside(
-    tmp_path: Path, operation: Operation
+def test_a_swap_right_after_any_check_leads_nowhere_else(
+    tmp_path: Path, operation: Operation, denied: bool
 ) -> None:
-    """P3: and code that checks and then uses is led outside by the very same swap."""
-    assert any(at_each_check(naive_got_out, operation, tmp_path / "naive"))
-    ours = at_each_check(ours_got_out, operation, tmp_path / "ours")
+    """P3, P4: and code that checks and then uses is led there by the very same swap."""
+    assert any(at_each_check(naive_got_out, operation, tmp_path / "naive", denied))
+    ours = at_each_check(ours_got_out, operation, tmp_path / "ours", denied)
     assert len(ours) >= 2
     assert not any(ours)
 
@@ -267,7 +279,8 @@ def test_a_swap_right_after_any_check_leads_nothing_outside(
 FLIPPING = f"""
 import itertools, os, random, shutil, sys
 from contextlib import suppress
-os.chdir(sys.argv[1])
+root, way = sys.argv[1:]
+os.chdir(root)
 trash = map("../trash/{{}}".format, itertools.count())
 def put(name):
     with open(name, "w") as file:
@@ -287,8 +300,8 @@ while True:
     os.mkdir("../new")
     put("../new/file.txt")
     put("../new-f")
-    os.symlink("../out/file.txt", "../link")
-    instead(os.symlink, "../out", "d")
+    os.symlink(way + "/file.txt", "../link")
+    instead(os.symlink, way, "d")
     os.replace("../link", "f")
     pause()
     instead(os.rename, "../new", "d")
@@ -301,7 +314,7 @@ while True:
 @contextmanager
 def flipping(ground: Ground) -> Iterator[None]:
     """A process that makes links of `d` and `f`, and makes them ours again, without a pause."""
-    command = [sys.executable, "-S", "-c", FLIPPING, str(ground.ws)]
+    command = [sys.executable, "-S", "-c", FLIPPING, str(ground.ws), ground.way]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -312,28 +325,29 @@ def flipping(ground: Ground) -> Iterator[None]:
             process.kill()
 
 
+@denied_or_outside
 @every_operation
-def test_a_process_that_swaps_names_all_the_time_leads_nothing_outside(
-    tmp_path: Path, operation: Operation
+def test_a_process_that_swaps_names_all_the_time_leads_nowhere_else(
+    tmp_path: Path, operation: Operation, denied: bool
 ) -> None:
-    """P3: in more than three times as many tries as code that checks and then uses needs to lose."""
-    ground = operation.ground(tmp_path / "naive")
+    """P3, P4: in more than three times as many tries as code that checks and then uses needs to lose."""
+    ground = operation.ground(tmp_path / "naive", denied)
     outside = ground.outside()
 
     def naive() -> bool:
-        result = told(lambda: operation.naive(Naive(ground.ws), operation.path))
+        result = told(lambda: operation.naive(Naive(ground), operation.path))
         return operation.got_out(ground, outside, result)
 
     with flipping(ground):
         tries = next((n for n in range(1, MOST_TRIES) if naive()), None)
     assert tries is not None, "the race was never lost"
 
-    ground = operation.ground(tmp_path / "ours")
+    ground = operation.ground(tmp_path / "ours", denied)
     least, have_worked = max(LEAST_TRIES, 3 * tries), False
 
     def ours() -> bool:
         """Whether it could do its work."""
-        files = Files(ground.ws)
+        files = Files(ground.ws, ground.access(lambda use, parts: None))
         told(lambda: operation.before(files, operation.path))
         result = told(lambda: operation.ours(files, operation.path))
         assert not operation.got_out(ground, outside, result)
