@@ -41,10 +41,10 @@ SELECT_ONE = f"SELECT {_COLUMNS} FROM records WHERE seq = ?"
 
 Row = tuple[int, float, str, int, str, int, bytes, bytes]
 # An entry to be written: when it happened, what, and the event's JSON.
-Waiting = tuple[float, Entry, bytes]
+Encoded = tuple[float, Entry, bytes]
 
 
-def waiting(ts: float, entry: Entry) -> Waiting:
+def encoded(ts: float, entry: Entry) -> Encoded:
     """Made before anything is written: what cannot be encoded fails by itself."""
     entry.agent_id.encode()
     return ts, entry, to_json(entry.fact)

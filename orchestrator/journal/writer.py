@@ -22,7 +22,7 @@ from anyio import to_thread
 from orchestrator.errors import JournalError
 from orchestrator.events import Fact
 from orchestrator.journal.database import Opened, flush
-from orchestrator.journal.rows import INSERT, record_of, row_of, waiting
+from orchestrator.journal.rows import INSERT, encoded, record_of, row_of
 from orchestrator.journal.seam import Applied, Entry
 from orchestrator.journal.wording import gone, sentence
 
@@ -51,7 +51,7 @@ class SqliteJournal:
             return
         now = time.time()
         # First of all: what cannot be encoded fails by itself.
-        entries = [waiting(now, Entry(*each)) for each in facts]
+        entries = [encoded(now, Entry(*each)) for each in facts]
         if self._failure is not None:
             raise JournalError(self._failure)
         first = self._last_seq + 1
