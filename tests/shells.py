@@ -55,6 +55,11 @@ class Ground:
     outside: Path
     become: tuple[str, ...]
 
+    @property
+    def is_root(self) -> bool:
+        """Whether the attempts are made as root."""
+        return os.geteuid() == 0 and not self.become
+
     def plainly(self, command: str, *, environ: dict[str, str] | None = None) -> str:
         """Run a command as that user without any guard; what it printed."""
         done = subprocess.run(

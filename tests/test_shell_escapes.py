@@ -474,7 +474,7 @@ async def test_processes_are_bounded(
     async with place.shell(bounds=Bounds(processes=60)) as shell:
         ran = await shell.run(start, 30)
         text = await shell.text(ran.output)
-    is_watched = not by_group and os.geteuid() == 0 and not place.become
+    is_watched = not by_group and place.is_root
     assert ran.why == ("processes" if is_watched else None)
     assert is_watched or "fork" in text
     assert ran.seconds < 20
@@ -622,8 +622,7 @@ async def test_nothing_can_be_mounted_or_unmounted(
     attempts = [*BY_ROOT_THERE, *BY_NAMESPACES]
     assert await passed(place, attempts) == []
     let_capabilities_be(monkeypatch)
-    is_root = os.geteuid() == 0 and not place.become
-    assert await passed(place, attempts) == attempts[0 if is_root else len(BY_ROOT_THERE) :]
+    assert await passed(place, attempts) == attempts[0 if place.is_root else len(BY_ROOT_THERE) :]
 
 
 async def test_nothing_of_the_kernels_settings_can_be_written(place: Ground) -> None:
@@ -632,14 +631,13 @@ async def test_nothing_of_the_kernels_settings_can_be_written(place: Ground) -> 
     async with place.shell() as shell:
         ran = await shell.run(look, 60)
         assert await shell.text(ran.output) == ""
-    assert ("/proc/sys/kernel/core_pattern" in place.plainly(look)) == (not place.become)
+    assert ("/proc/sys/kernel/core_pattern" in place.plainly(look)) == place.is_root
 
 
 async def test_what_root_may_do_on_the_machine_a_command_may_not(place: Ground) -> None:
     """What an ordinary user may not do without the guard either is the system's own."""
     assert await passed(place, BY_ROOT) == []
-    is_root = os.geteuid() == 0 and not place.become
-    assert place.plainly(passing(BY_ROOT)).splitlines() == ([*BY_ROOT] if is_root else [])
+    assert place.plainly(passing(BY_ROOT)).splitlines() == ([*BY_ROOT] if place.is_root else [])
 
 
 async def test_a_command_that_will_not_end_is_ended(place: Ground) -> None:

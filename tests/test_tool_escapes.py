@@ -134,9 +134,10 @@ def outrider(what: str, place: Ground, folders: Sequence[Path]) -> list[str]:
     for name in ("orchestrator", "subagents", "todos", "workspace"):
         if not (packages / name).exists():
             shutil.copytree(HERE.parent / name, packages / name)
+    paths = os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, str(HERE / "escaping.py"), what, user, *map(str, folders)],
-        env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "PYTHONPATH": str(packages)},
+        env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "PYTHONPATH": paths},
         input=json.dumps([(attempt.tool, attempt.arguments) for attempt in ATTEMPTS]),
         stdout=subprocess.PIPE,
         text=True,

@@ -104,7 +104,7 @@ def _system(view: View) -> Iterable[str]:
 
 def _own_places(view: View, bounds: Bounds) -> Iterable[str]:
     yield from ("--proc", "/proc", "--dev", "/dev")
-    # Their owner, root, can write there without any capability, and they are not of the sandbox alone.
+    # Their owner can write there without any capability, and most are not of the sandbox alone.
     yield from _shown(view.kernel)
     yield from ("--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
     for path in ("/tmp", view.home):

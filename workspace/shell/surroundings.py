@@ -49,7 +49,7 @@ def view_of(
         system=system,
         links=links,
         secrets=_closed_to_others("/etc") if os.geteuid() == 0 else (),
-        kernel=_of_the_machine() if os.geteuid() == 0 else (),
+        kernel=_of_the_machine(),
         tools=_tools(home, environment["PATH"].split(":"), place),
         readable=sorted(_readable(root, access)),
         mounts=mounts,
