@@ -112,15 +112,27 @@ def _batches(facts: Sequence[Fact]) -> Iterator[Sequence[Fact]]:
         yield facts[start : start + 1_000]
 
 
-def crowd(agents: int, events: int) -> Iterator[Fact]:
-    """A run of about so many agents and events: each child reads a file a turn, in turn."""
+def _plan(agent_id: str) -> ev.TodosWritten:
+    steps = "".join(f"- [ ] step {n} of {agent_id}\n" for n in range(8))
+    return ev.TodosWritten(text=f"# To-dos\n{steps}", done=0, total=8)
+
+
+def crowd(agents: int, events: int, *, tools: int = 1, main_turns: int = 0) -> Iterator[Fact]:
+    """A run of about so many agents and events: each child reads a file a turn, in turn, with one of so
+    many tools. ``main_turns``: so many turns of the main agent before; then all have plans, too."""
     yield "main", 0, ev.RunStarted(task="a crowd", task_chars=7, model="m", version="0", root="/")
     ids = ["main", *(f"explorer-{n:04}" for n in range(1, agents))]
     for agent_id in ids:
         yield agent_id, 0, started(agent_id, None if agent_id == "main" else "main")
-    for step in range((events - 2 - 2 * agents) // 3):
-        agent_id, turn = ids[step % agents], step // agents + 1
-        use: Block = {"type": "tool_use", "id": f"c{step}", "name": "read_file", "input": {}}
+    for agent_id in ids if main_turns else ():
+        yield agent_id, 0, _plan(agent_id)
+    for step in range((events - 2 - (3 if main_turns else 2) * agents) // 3):
+        later = step - main_turns
+        agent_id, turn = ids[later % agents], later // agents + 1
+        if later < 0 or agent_id == "main":
+            agent_id, turn = "main", step + 1 if later < 0 else turn + main_turns
+        tool = "read_file" if tools == 1 else f"tool_{step % tools:03}"
+        use: Block = {"type": "tool_use", "id": f"c{step}", "name": tool, "input": {}}
         usage = Usage(40, 60, 300 * turn, 900, 900)
         yield (
             *(agent_id, turn),
@@ -133,12 +145,12 @@ def crowd(agents: int, events: int) -> Iterator[Fact]:
                 latency_ms=20,
             ),
         )
-        yield agent_id, turn, ev.ToolStarted(tool="read_file", tool_use_id=f"c{step}")
+        yield agent_id, turn, ev.ToolStarted(tool=tool, tool_use_id=f"c{step}")
         result = f"line {step} " * 30
         yield (
             *(agent_id, turn),
             ev.ToolReturned(
-                tool="read_file", tool_use_id=f"c{step}", index=0, chars=len(result), result=result
+                tool=tool, tool_use_id=f"c{step}", index=0, chars=len(result), result=result
             ),
         )
     for agent_id in reversed(ids):
