@@ -297,16 +297,24 @@ def test_a_large_run_that_was_never_read_opens_within_three_seconds(
     page: Page, crowded: Path
 ) -> None:
     """With a server that has just begun to answer, so that all of the run is still to be read: the best
-    of three servers; on a quiet machine it takes a half of that."""
+    of three servers, by the clock, without the time in which the server stood in line for a processor
+    that others held. On a quiet machine, where there is no such time, it takes a half of that."""
 
     def seconds() -> float:
         with viewer(crowded) as running:
-            took = opened(page, running.address)
+            before = in_line_seconds(running.process.pid)
+            took = opened(page, running.address) + before - in_line_seconds(running.process.pid)
             page.tab.goto("about:blank")
             return took
 
     assert min(seconds() for _ in range(3)) < 3.0
     assert page.errors == []
+
+
+def in_line_seconds(pid: int) -> float:
+    """How long the process was ready to run and did not, so far: by the kernel, where it counts that."""
+    lines = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(line[1]) for line in lines) / 1e9
 
 
 @pytest.mark.parametrize("read_before", [True, False])
