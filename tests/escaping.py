@@ -1,8 +1,9 @@
-"""A run of Outrider whose subagent makes calls that it is given, as a user that it is given; or the same
-calls done by code without any guard. `tests.test_tool_escapes` starts this file as a process of its own.
+"""Escapes that are tried as a user that it is given: by the file tools of a subagent in a run of Outrider,
+by the same calls done by code without any guard, or by commands in the shell's sandbox.
+`tests.test_tool_escapes` and `tests.test_shell_ordinary` start this file as a process of its own.
 
-Usage: escaping.py guarded|naive UID|- FOLDER… with the calls as JSON on standard input; `naive` does the
-first call in the first folder, and so on. Prints JSON: the user that it was, and the results.
+Usage: escaping.py guarded|naive|shell UID|- FOLDER… with what to try as JSON on standard input; all but
+`guarded` do the first one in the first folder, and so on. Prints JSON: the user that it was, the results.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import anyio
 
 from orchestrator import Permissions, Request, run
 from orchestrator.testing import ScriptedModel, call, results
+from workspace import Access, Bounds, ResultStore, Rule, Shell
 
 RUN = "r"
 RULES = Permissions(allow=("write(**)",), deny=("read(.env)",))
@@ -28,15 +30,16 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 
 def main() -> None:
     what, user, *folders = sys.argv[1:]
-    calls: Calls = json.load(sys.stdin)
+    calls = json.load(sys.stdin)
     act: Callable[[], list[str]] = {
         "guarded": lambda: guarded(Path(folders[0]), calls),
         "naive": lambda: list(map(naive, map(Path, folders), calls)),
+        "shell": lambda: anyio.run(in_shell, folders, calls),
     }[what]
     if user != "-":
         # Whoever it becomes may not be able to read the libraries: they are all imported by then.
         with tempfile.TemporaryDirectory() as folder:
-            guarded(Path(folder), calls)
+            guarded(Path(folder), [("ls", {})] if what == "shell" else calls)
         os.setgroups([])
         os.setgid(int(user))
         os.setuid(int(user))
@@ -99,6 +102,26 @@ def naive(root: Path, one: tuple[str, dict[str, Any]]) -> str:
         return str(NAIVE[tool](path, given))
     except OSError as error:
         return f"the system says: {error}"
+
+
+async def in_shell(folders: Sequence[str], commands: Sequence[dict[str, Any]]) -> list[str]:
+    """What each command prints, run in a sandbox by the rules that come with it."""
+    return [await _in_shell(*each) for each in zip(folders, commands, strict=True)]
+
+
+async def _in_shell(root: str, given: dict[str, Any]) -> str:
+    access = Access(
+        deny_read=tuple(map(Rule, given["deny_read"])),
+        deny_write=tuple(map(Rule, given["deny_write"])),
+        guarded=tuple(map(tuple, given["guarded"])),
+        readable_private=lambda: given["readable"],
+    )
+    async with anyio.create_task_group() as group:
+        store = ResultStore(root, given["results"])
+        shell = Shell(root, access, store, group, bounds=Bounds(processes=60))
+        ran = await shell.run(given["command"], 60)
+        await shell.close()
+    return await shell.text(ran.output)
 
 
 def _write(path: Path, text: str) -> str:

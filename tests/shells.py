@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -22,9 +25,11 @@ OWN = ".outrider/runs/R/agents/own"
 CHILD = ".outrider/runs/R/agents/child"
 SIBLING = ".outrider/runs/R/agents/sibling"
 SECRET = "sk-very-secret-0123456789"
-_NOBODY = 65534
+NOBODY = 65534
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_HERE = Path(__file__).parent
 # Becomes an ordinary user, then bubblewrap: the same process, so what is watched stays the same.
-_AS_NOBODY = """#!/bin/sh
+_ASNOBODY = """#!/bin/sh
 exec setpriv --reuid {uid} --regid {uid} --clear-groups {bwrap} "$@"
 """
 
@@ -104,22 +109,49 @@ def ground(user: str, patch: pytest.MonkeyPatch) -> Iterator[Ground]:
     if user == "ordinary" and is_root:
         if not shutil.which("setpriv"):
             missing("setpriv", "setpriv (util-linux) is missing")
-        become = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+        become = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         _let_bubblewrap_be_run_by_nobody(place, patch)
     try:
-        _furnish(place, owner=_NOBODY if become else None)
+        _furnish(place, owner=NOBODY if become else None)
         yield Ground(place / "work", place / "outside", become)
     finally:
         shutil.rmtree(place)
+
+
+def tried_by(
+    place: Ground, what: str, folders: Sequence[Path], given: Sequence[Any], **environ: str
+) -> list[str]:
+    """What `tests/escaping.py` answers, which is that user as a whole."""
+    user = str(NOBODY) if place.become else "-"
+    home = str(place.root.parent / "home")
+    # From where an ordinary user can read it, wherever these tests lie.
+    packages = place.root.parent / "packages"
+    for name in ("orchestrator", "subagents", "todos", "workspace"):
+        if not (packages / name).exists():
+            shutil.copytree(_HERE.parent / name, packages / name)
+    paths = os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])])
+    own = {"HOME": home, "XDG_CONFIG_HOME": home, "PYTHONPATH": paths, "PATH": _PATH}
+    done = subprocess.run(
+        [sys.executable, str(_HERE / "escaping.py"), what, user, *map(str, folders)],
+        env={**os.environ, **own, **environ},
+        input=json.dumps(given),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    (ids, results) = json.loads(done.stdout)
+    assert ids == ([NOBODY] * 6 if place.become else [*os.getresuid(), *os.getresgid()])
+    assert len(results) == len(given)
+    return list(results)
 
 
 def _let_bubblewrap_be_run_by_nobody(place: Path, patch: pytest.MonkeyPatch) -> None:
     programs = place / "programs"
     programs.mkdir()
     script = programs / "bwrap"
-    script.write_text(_AS_NOBODY.format(uid=_NOBODY, bwrap=shutil.which("bwrap")))
+    script.write_text(_ASNOBODY.format(uid=NOBODY, bwrap=shutil.which("bwrap")))
     script.chmod(0o755)
-    patch.setenv("PATH", f"{programs}:/usr/local/bin:/usr/bin:/bin")
+    patch.setenv("PATH", f"{programs}:{_PATH}")
 
 
 def _furnish(place: Path, owner: int | None) -> None:

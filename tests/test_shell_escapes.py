@@ -376,23 +376,26 @@ def neighbour(place: Ground) -> Iterator[int]:
         process.wait()
 
 
+OWN_SECRETS = "env; cat /proc/self/environ /proc/1/environ 2>/dev/null | tr '\\0' '\\n'"
+OTHERS_SECRETS = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep ^NEIGHBOUR_KEY"
+
+
 async def test_secrets_of_the_environment_are_not_there(
     place: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     monkeypatch.setenv("SOME_PASSWORD", SECRET)
-    look = "env; cat /proc/self/environ /proc/1/environ 2>/dev/null | tr '\\0' '\\n'"
     async with place.shell(network=True) as shell:
-        ran = await shell.run(look, 30)
+        ran = await shell.run(OWN_SECRETS, 30)
         text = await shell.text(ran.output)
     assert SECRET not in text
     assert "PATH=" in text
-    assert SECRET in place.plainly(look)
+    assert SECRET in place.plainly(OWN_SECRETS)
 
 
 async def test_other_processes_cannot_be_looked_into(place: Ground, neighbour: int) -> None:
     looks = (
-        "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep ^NEIGHBOUR_KEY",
+        OTHERS_SECRETS,
         f"cat /proc/{neighbour}/root{place.outside}/secret.txt",
     )
     for look in looks:
@@ -414,8 +417,8 @@ async def test_other_processes_cannot_be_ended(place: Ground, neighbour: int) ->
     assert _until(lambda: _state(neighbour) != "S")
 
 
-@pytest.fixture
-def server() -> Iterator[int]:
+@contextmanager
+def answering() -> Iterator[int]:
     """A port of this machine that answers ``hello``."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=partial(_answer, listening), daemon=True)
@@ -423,6 +426,15 @@ def server() -> Iterator[int]:
         yield listening.getsockname()[1]
         listening.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[int]:
+    with answering() as port:
+        yield port
+
+
+CONNECT = "timeout 5 cat < /dev/tcp/127.0.0.1/{port}"
 
 
 def _answer(listening: socket.socket) -> None:
@@ -436,7 +448,7 @@ def _answer(listening: socket.socket) -> None:
 
 
 async def test_the_network_is_off_unless_it_is_allowed(place: Ground, server: int) -> None:
-    connect = f"timeout 5 cat < /dev/tcp/127.0.0.1/{server}"
+    connect = CONNECT.format(port=server)
     async with place.shell() as shell:
         ran = await shell.run(connect, 30)
         assert "hello" not in await shell.text(ran.output)
@@ -461,6 +473,10 @@ if _trial is not None:
     _trial.remove()
 
 
+# Not bash: it waits long before it gives up starting a process.
+MANY_PROCESSES = "sh -c 'for i in $(seq 300); do sleep 20 & done; sleep 20'"
+
+
 @pytest.mark.parametrize("by_group", [pytest.param(True, marks=needs_groups), pytest.param(False)])
 async def test_processes_are_bounded(
     place: Ground, by_group: bool, monkeypatch: pytest.MonkeyPatch
@@ -468,11 +484,9 @@ async def test_processes_are_bounded(
     """By a control group; without one by the user's limit, and for root by looking."""
     if not by_group:
         without_groups(monkeypatch)
-    # Not bash: it waits long before it gives up starting a process.
-    start = "sh -c 'for i in $(seq 300); do sleep 20 & done; sleep 20'"
     counted = "for i in $(seq 300); do sleep 60 & done; jobs -r | wc -l; kill $(jobs -p)"
     async with place.shell(bounds=Bounds(processes=60)) as shell:
-        ran = await shell.run(start, 30)
+        ran = await shell.run(MANY_PROCESSES, 30)
         text = await shell.text(ran.output)
     is_watched = not by_group and place.is_root
     assert ran.why == ("processes" if is_watched else None)
@@ -556,17 +570,21 @@ async def test_processes_together_cannot_have_more_memory_than_the_bound(place: 
     assert place.plainly(f"rm -f held; {take}").count("all hold") == 6
 
 
+def leaving(length: str) -> str:
+    return f"setsid sleep {length} & (setsid setsid sleep {length} &) ; echo started"
+
+
 async def test_a_process_that_left_the_session_is_ended_too(place: Ground) -> None:
     length = f"{300 + os.getpid() % 1000}.{time.monotonic_ns() % 1_000_000}"
-    leave = f"setsid sleep {length} & (setsid setsid sleep {length} &) ; echo started"
+    leave = leaving(length)
     async with place.shell() as shell:
         ran = await shell.run(leave, 30)
         assert "started" in await shell.text(ran.output)
-        assert not _running(length)
+        assert not running(length)
     # The output is left behind: it would hold the pipe open.
     place.plainly(f"({leave}) >/dev/null 2>&1")
-    assert _until(lambda: len(_running(length)) == 2)
-    for pid in _running(length):
+    assert _until(lambda: len(running(length)) == 2)
+    for pid in running(length):
         os.kill(pid, 9)
 
 
@@ -625,13 +643,15 @@ async def test_nothing_can_be_mounted_or_unmounted(
     assert await passed(place, attempts) == attempts[0 if place.is_root else len(BY_ROOT_THERE) :]
 
 
+SETTINGS = "find /proc -path '/proc/[0-9]*' -prune -o -type f -writable -print 2>/dev/null"
+
+
 async def test_nothing_of_the_kernels_settings_can_be_written(place: Ground) -> None:
     """They belong to root, who needs no capability there, and the machine has them only once."""
-    look = "find /proc -path '/proc/[0-9]*' -prune -o -type f -writable -print 2>/dev/null"
     async with place.shell() as shell:
-        ran = await shell.run(look, 60)
+        ran = await shell.run(SETTINGS, 60)
         assert await shell.text(ran.output) == ""
-    assert ("/proc/sys/kernel/core_pattern" in place.plainly(look)) == place.is_root
+    assert ("/proc/sys/kernel/core_pattern" in place.plainly(SETTINGS)) == place.is_root
 
 
 async def test_what_root_may_do_on_the_machine_a_command_may_not(place: Ground) -> None:
@@ -659,7 +679,7 @@ async def test_a_command_that_will_not_end_is_ended(place: Ground) -> None:
         assert process.poll() is None
 
 
-def _running(length: str) -> list[int]:
+def running(length: str) -> list[int]:
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -7,22 +7,17 @@ in a copy of what that run left. Attempts that need the shell are in `test_shell
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
 import pytest
 
-from tests.shells import Ground, ground
-
-NOBODY = 65534
-HERE = Path(__file__).parent
+from tests.shells import NOBODY, ground, tried_by
 
 
 @dataclass(frozen=True)
@@ -125,29 +120,7 @@ ATTEMPTS = (
 )  # fmt: skip
 
 
-def outrider(what: str, place: Ground, folders: Sequence[Path]) -> list[str]:
-    """What `escaping.py` answers, as that user."""
-    user = str(NOBODY) if place.become else "-"
-    home = str(place.root.parent / "home")
-    # From where an ordinary user can read it, wherever these tests lie.
-    packages = place.root.parent / "packages"
-    for name in ("orchestrator", "subagents", "todos", "workspace"):
-        if not (packages / name).exists():
-            shutil.copytree(HERE.parent / name, packages / name)
-    paths = os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, str(HERE / "escaping.py"), what, user, *map(str, folders)],
-        env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": home, "PYTHONPATH": paths},
-        input=json.dumps([(attempt.tool, attempt.arguments) for attempt in ATTEMPTS]),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    (ids, results) = json.loads(done.stdout)
-    own = [*os.getresuid(), *os.getresgid()]
-    assert ids == ([NOBODY] * 6 if place.become else own)
-    assert len(results) == len(ATTEMPTS)
-    return list(results)
+CALLS = [(attempt.tool, attempt.arguments) for attempt in ATTEMPTS]
 
 
 @dataclass(frozen=True)
@@ -166,7 +139,7 @@ def tried(request: pytest.FixtureRequest) -> Iterator[Tried]:
         links = {"way": "../outside", "straight": "../outside/secret.txt", "alias": ".env"}
         for name, target in {**links, "kinds": ".outrider/agents"}.items():
             (place.root / name).symlink_to(target)
-        guarded = outrider("guarded", place, [place.root])
+        guarded = tried_by(place, "guarded", [place.root], CALLS)
         copies = []
         for number in range(len(ATTEMPTS)):
             top = place.root.parent / "copies" / str(number)
@@ -176,7 +149,7 @@ def tried(request: pytest.FixtureRequest) -> Iterator[Tried]:
                 owned = ["chown", "-hR", f"{NOBODY}:{NOBODY}", str(top)]
                 subprocess.run(owned, check=True)
             copies.append(top / place.root.name)
-        naive = outrider("naive", place, copies)
+        naive = tried_by(place, "naive", copies, CALLS)
         yield Tried(guarded, place.root, naive, copies)
 
 
