@@ -23,9 +23,15 @@ _SECRET_NAME = (
 # word is a hundred times quicker than trying a pattern at every place. A pattern's group 1 is kept.
 # Shapes begin only where a word does (`_EDGE`): otherwise a long text of beginnings would be read
 # over and over.
-_EDGE = r"(?<![\w-])"
+# A word also begins behind the last letter of an escape, which JSON, an address and a terminal have:
+# `\\nAKIA…`, `%3Dghp_…`, `␛[31msk-…`.
+_ESCAPE = r"(?<=\\[nrtbf])|(?<=\\u[0-9a-f]{4})|(?<=%[0-9a-f]{2})|(?<=[\d;\[]m)"
+_EDGE = rf"(?:(?<![\w-])|{_ESCAPE})"
 # Those of one run of characters may also be glued to something: `tool-sk-…`.
-_GLUED = r"(?<![A-Za-z0-9])"
+_GLUED = rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})"
+_WORD = rf"(?:\b|{_ESCAPE})"
+# A quotation mark, or none, as JSON in JSON in JSON has it.
+_QUOTE = r"\\{0,7}[\"']?"
 _SHAPES = (
     ("private", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("sk- sk_ pk- pk_ rk- rk_", rf"{_GLUED}(?:sk|pk|rk)[-_][\w-]{{16,}}"),
@@ -36,18 +42,18 @@ _SHAPES = (
     ("akia asia agpa aroa", rf"{_GLUED}(?:AKIA|ASIA|AGPA|AROA)[A-Z0-9]{{16}}\b"),
     ("eyj", rf"{_EDGE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}\.[\w-]*"),
     # "Bearer" is also a word: what follows it must look random.
-    ("bearer", r"\b(bearer\s+)(?=\S*\d)[\w.~+/=-]{16,}"),
+    ("bearer", rf"{_WORD}(bearer\s+)(?=\S*\d)[\w.~+/=-]{{16,}}"),
     (
         "authorization",
-        r"\b((?:proxy-)?authorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:\w+\s+)?)[^\s\"'\\,]+",
+        rf"{_WORD}((?:proxy-)?authorization{_QUOTE}\s*[:=]\s*{_QUOTE}(?:\w+\s+)?)[^\s\"'\\,]+",
     ),
-    ("cookie", r"\b((?:set-)?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+"),
+    ("cookie", rf"{_WORD}((?:set-)?cookie{_QUOTE}\s*[:=]\s*{_QUOTE})[^\r\n\"'\\]+"),
     ("://", r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
     ("token= key= sig= signature=", r"([?&](?:token|key|sig|signature)=)[^\s&\"'\\]+"),
     (
         # A log is full of "tokens": the word alone is none of the names.
         "passw passphrase secret api access private auth refresh credential",
-        rf"({_SECRET_NAME}\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"'\\,;&]+",
+        rf"({_SECRET_NAME}{_QUOTE}\s*[:=]\s*{_QUOTE})[^\s\"'\\,;&]+",
     ),
 )
 _PATTERNS = tuple(
@@ -74,13 +80,18 @@ def redactor(environ: Mapping[str, str]) -> Redact:
         form
         for name, value in environ.items()
         if len(value) >= _SHORTEST and _VARIABLE.fullmatch(name)
-        for form in (value, json.dumps(value)[1:-1])
+        for form in (value, _escaped(value), _escaped(_escaped(value)))
     }
     if not values:
         return _remembering(redact_shapes)
     # Longest first: one value may begin with another.
     known = re.compile("|".join(map(re.escape, sorted(values, key=len, reverse=True))))
     return _remembering(lambda text: redact_shapes(known.sub(MARK, text)))
+
+
+def _escaped(text: str) -> str:
+    """``text`` as it stands inside JSON."""
+    return json.dumps(text)[1:-1]
 
 
 def _remembering(redact: Redact) -> Redact:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +306,27 @@ def test_secrets_never_appear(phrase: str, secret: str, with_content: bool) -> N
             assert "[redacted]" in str(line)
 
 
+@pytest.mark.parametrize(("phrase", "secret"), [*(("{}", each) for each in SECRETS), *PHRASES])
+@pytest.mark.parametrize(
+    "escaped",
+    [
+        lambda text: json.dumps(f"a line\n{text}"),
+        lambda text: json.dumps(json.dumps(f"a line\t{text}")),
+        lambda text: json.dumps(f"a line\u2028{text}"),
+        lambda text: f"x%3D{text}",
+        lambda text: f"\x1b[1;31m{text}\x1b[0m",
+        lambda text: json.dumps(f"\x1b[m{text}"),
+    ],
+    ids=["JSON", "JSON in JSON", "an escaped character", "an address", "colour", "colour in JSON"],
+)
+def test_secrets_behind_an_escape_do_not_appear(
+    escaped: Callable[[str], str], phrase: str, secret: str
+) -> None:
+    """L1: the last letter of an escape is no part of what follows it, as `\\nAKIA…` in a call's input."""
+    first = secret.splitlines()[0]
+    assert first not in redactor({})(escaped(phrase.format(secret)))
+
+
 @pytest.mark.parametrize("name", ["password", "DB_PASSWORD", "x-api-key", "token", "Cookie"])
 def test_a_field_named_like_a_secret_is_taken_out(name: str) -> None:
     """L1: a tool's argument called `password` goes, whatever its value looks like."""
@@ -323,6 +344,7 @@ def test_values_of_secret_variables_are_taken_out() -> None:
     assert redact("xtuesday-afternoon-teax tuesday-afternoon.") == "x[redacted]x [redacted]."
     assert redact('a "quoted"\nvalue') == "[redacted]"
     assert redact(json.dumps('a "quoted"\nvalue')) == '"[redacted]"'
+    assert "value" not in redact(json.dumps(json.dumps('a "quoted"\nvalue')))
     assert redact("/home/someone 1") == "/home/someone 1"
 
 
@@ -352,6 +374,10 @@ def test_ordinary_text_stays(text: str) -> None:
         "bearer ",
         "cookie:",
         "xoxb-",
+        "\\nsk-",
+        "%3DeyJ-",
+        "\x1b[31mcookie:",
+        "\\nauthorization: x ",
     ],
 )
 def test_redaction_is_linear(text: str) -> None:
