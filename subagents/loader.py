@@ -57,8 +57,8 @@ def discover(root: StrPath, extra: Iterable[StrPath] = (), user: Iterable[StrPat
     problem."""
     paths = [Path(path) for path in extra]
     for folder in project_folders(root):
-        paths += [path for name in FOLDERS if (path := folder / name).is_dir()]
-    paths += [path for path in map(Path, user) if path.is_dir()]
+        paths += [path for name in FOLDERS if os.path.isdir(path := folder / name)]
+    paths += [path for path in map(Path, user) if os.path.isdir(path)]
     loaded = load(*paths)
     for definition in builtin().definitions.values():
         _add(loaded, definition, [])
@@ -127,7 +127,7 @@ def _unread(path: Path, message: str) -> Problem:
 
 
 def _files(path: Path, problems: list[Problem]) -> Iterator[Path]:
-    if not path.is_dir():
+    if not os.path.isdir(path):
         yield path
         return
 
@@ -148,6 +148,6 @@ def project_folders(root: StrPath) -> list[Path]:
     nearest = Path(os.path.abspath(root))
     folders = [nearest, *nearest.parents]
     for index, folder in enumerate(folders):
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             return folders[: index + 1]
     return [nearest]

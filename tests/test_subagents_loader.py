@@ -71,6 +71,16 @@ def test_a_folder_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     assert "shut:1: file: cannot be read" in str(loaded.problems[0])
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_folders_that_cannot_even_be_looked_for_are_not_there(tmp_path: Path) -> None:
+    """Those of another user: a service is often started with the environment of whoever started it."""
+    put(tmp_path / "work/.claude/agents/good.md", "good")
+    (tmp_path / "home").mkdir(mode=0o000)
+    found = discover(tmp_path / "work", user=[tmp_path / "home/.config/outrider/agents"])
+    assert found.problems == []
+    assert "good" in found.definitions
+
+
 def test_a_file_that_is_reached_twice_is_read_once(tmp_path: Path) -> None:
     path = put(tmp_path / "a.md", "a")
     (tmp_path / "b.md").symlink_to(path)

@@ -192,4 +192,4 @@ def _not_imported(path: str, why: str) -> str:
 
 def _outermost(root: Path) -> Path:
     """The folder under version control that `root` is in; else `root` itself."""
-    return next((f for f in (root, *root.parents) if (f / ".git").exists()), root)
+    return next((f for f in (root, *root.parents) if os.path.exists(f / ".git")), root)
