@@ -70,7 +70,7 @@ function occupancy(row, mine, lines, W) {
   if (!calls.length) return [title, h("p.soft", "No call has reported its tokens yet.")];
   const peak = calls.reduce((most, call) => Math.max(most, contextOf(call)), 0);
   // A context that stays far below every line would be a row of dots under them.
-  const close = !lines || lines.some((line) => peak > line[1] * 0.4);
+  const close = !lines?.length || lines.some((line) => peak > line[1] * 0.4);
   const most = close ? Math.max(row.window, peak) : peak * 1.25;
   // A few calls are bars, not walls.
   const step = Math.min(64, (W - LEFT - 8) / calls.length);
@@ -87,7 +87,7 @@ function occupancy(row, mine, lines, W) {
     node.append(svg("path", { class: "i-" + kind, d: d.join("") }));
   }
   const turns = new Map(calls.map((call, i) => [call[M.turn], i]));
-  if (lines && close) LINES.forEach((name, k) => node.append(rule(name, lines, k + 1, turns, x, y, step)));
+  if (lines?.length && close) LINES.forEach((name, k) => node.append(rule(name, lines, k + 1, turns, x, y, step)));
   for (const mark of mine.marks) {
     const [glyph, word] = MARKS[mark[K.kind]] || [];
     if (!glyph) continue;

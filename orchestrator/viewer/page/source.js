@@ -26,8 +26,9 @@ export function start(told) {
   stream.onerror = () => told(stream.readyState === EventSource.CLOSED ? "ended" : "lost");
 }
 
-// An agent that is busy changes five times a second; its detail is a replay.
-const PAUSE_MS = 2000;
+// An agent that is busy changes five times a second; its detail is a replay. So it is asked for again after
+// a pause, which is longer where a replay takes long.
+const PAUSE_MS = 400, PAUSE_PER_REPLAY = 3;
 // Of an agent that has not begun: of a run that ended, or crashed, before.
 const NOTHING = { conclusion: "", blocks: [], turns: [] };
 let later = 0;
@@ -37,15 +38,16 @@ export function detailOf(n) {
   const row = state.agents[n];
   const known = details.get(n);
   if (known && (isFile || known.rev === row.rev)) return known.promise;
-  const wait = known ? known.at + PAUSE_MS - Date.now() : 0;
+  const wait = known ? known.at + Math.max(PAUSE_MS, PAUSE_PER_REPLAY * known.took) - Date.now() : 0;
   if (wait > 0) {
     clearTimeout(later);
     later = setTimeout(changed, wait);
     return known.promise;
   }
   const promise = isFile ? Promise.resolve(embedded("agent:" + row.id) ?? NOTHING) : fetched("agent?id=" + encodeURIComponent(row.id));
-  details.set(n, { rev: row.rev, at: Date.now(), promise });
-  promise.catch(() => details.delete(n));
+  const asked = { rev: row.rev, at: Date.now(), took: 0, promise };
+  details.set(n, asked);
+  promise.then(() => { asked.took = Date.now() - asked.at; }, () => details.delete(n));
   return promise;
 }
 
