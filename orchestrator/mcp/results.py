@@ -11,7 +11,7 @@ import mcp_types as types
 
 from orchestrator.errors import ToolError
 from orchestrator.messages import Block, text_block
-from orchestrator.outputs import Output, framed
+from orchestrator.outputs import Output, framed, told
 from workspace import WorkspaceError, media_blocks
 
 # Images and documents of one result; each was measured against the API's limits before.
@@ -23,7 +23,7 @@ def output_of(source: str, result: types.CallToolResult) -> Output:
     blocks = list(_merged(_blocks(result)))
     if result.is_error:
         said = "\n".join(b["text"] for b in blocks if b["type"] == "text").strip()
-        raise ToolError(f"{source}: {said or 'the tool failed and does not say why'}")
+        raise ToolError(told(source, said or "the tool failed and does not say why"))
     if all(block["type"] == "text" for block in blocks):
         return framed(source, "\n".join(block["text"] for block in blocks))
     return framed(source, blocks)

@@ -21,7 +21,7 @@ from orchestrator.mcp.config import ServerConfig
 from orchestrator.mcp.listing import Listing, Offered
 from orchestrator.mcp.names import PREFIX, plain
 from orchestrator.mcp.schemas import SchemaArguments
-from orchestrator.outputs import Output
+from orchestrator.outputs import Output, told
 from orchestrator.tools import Tool
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class Server:
                 while self._connection is connection:
                     await self._change.wait()
         if self._connection is connection:
-            raise ToolError(f"{self.config.key}/{_shown(tool)}: {said}")
+            raise ToolError(told(f"{self.config.key}/{_shown(tool)}", said))
         raise ToolError(
             f"the server {self.config.key} died during the call: {self._why or said}. Whether "
             f"{_shown(tool)} did its work is unknown: check before you call it again."
