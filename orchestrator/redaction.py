@@ -24,7 +24,7 @@ _SECRET_NAME = (
 # Shapes begin only where a word does (`_EDGE`): otherwise a long text of beginnings would be read
 # over and over.
 # A word also begins behind the last letter of an escape, which JSON, an address and a terminal have:
-# `\\nAKIA…`, `%3Dghp_…`, `␛[31msk-…`.
+# `\nAKIA…`, `%3Dghp_…`, `␛[31msk-…`.
 _ESCAPE = r"(?<=\\[nrtbf])|(?<=\\u[0-9a-f]{4})|(?<=%[0-9a-f]{2})|(?<=[\d;\[]m)"
 _EDGE = rf"(?:(?<![\w-])|{_ESCAPE})"
 # Those of one run of characters may also be glued to something: `tool-sk-…`.

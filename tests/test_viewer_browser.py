@@ -198,11 +198,12 @@ UPDATES = 6
 @dataclass(frozen=True)
 class Growing:
     """A figure of a view that grows as a run goes on. ``kind``: with which records; ``after``: what it is
-    after some records of the run."""
+    after some records of the run; ``act``: what the run does for the n-th time."""
 
     figure: str
     kind: type[ev.Fact]
     after: Callable[[Sequence[ev.Record]], int]
+    act: Callable[[int], Any] = lambda n: call("ls")
 
 
 def rows_of(kind: str) -> str:
@@ -231,6 +232,18 @@ GROWING = {
         "document.querySelector('.tools .row [role=gridcell]:nth-child(2)').textContent",
         *(ev.ToolReturned, counted(ev.ToolReturned)),
     ),
+    "#todos": Growing(
+        "document.querySelectorAll('main .todo').length",
+        *(ev.TodosWritten, counted(ev.TodosWritten)),
+        lambda n: call(
+            "write_todos", todos=[{"content": f"{i}", "status": "pending"} for i in range(n)]
+        ),
+    ),
+    "#conclusions": Growing(
+        "document.querySelectorAll('main .text').length",
+        *(ev.AgentEnded, counted(ev.AgentEnded)),
+        lambda n: call("task", prompt=f"look for the {n}. time"),
+    ),
     "#events": Growing(rows_of("events"), ev.ToolReturned, len),
 }
 # Notes by the page's own clock when a figure is to be read on it, so that nothing counts which only the test
@@ -258,11 +271,13 @@ def delays_of_a_live_run(page: Page, root: Path, view: str) -> list[float]:
     reports: list[Report] = []
 
     def script(request: Request) -> Any:
+        if request.agent_type != "main":
+            return "seen it"
         done = len(results(request))
         if done == UPDATES:
             return "the end"
         assert steps[done].wait(60)
-        return [call("ls")]
+        return [growing.act(done + 1)]
 
     run = Thread(target=lambda: reports.append(record_run(root, script)))
     run.start()
