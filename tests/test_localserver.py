@@ -8,6 +8,8 @@ request, its answer and its figures stay real.
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -33,6 +35,10 @@ from orchestrator.testing import call, results
 from tests.histories import orphans
 from tests.localserver import MODEL, LocalServer, local_server, why_not
 from tests.needs import needs
+from tests.test_cli_process import outrider
+from tests.test_docs import ROOT, blocks
+from tests.test_docs_commands import commands_in
+from tests.test_examples import FOLDERS as EXAMPLES
 
 pytestmark = [
     pytest.mark.localserver,
@@ -305,6 +311,29 @@ async def test_a_run_s_usage_is_what_the_server_counted(
     assert row.unreported == len(failed)
     assert row.calls == report.agents[0].requests == len(calls)
     assert report.agents[0].window_tokens == WINDOW
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs_over_a_real_model_by_the_command_of_its_page(
+    name: str, server: LocalServer, tmp_path: Path
+) -> None:
+    """So small a model does nothing of what it is told: the run ends in order all the same, is paid for as
+    the server counted, and leaves the example's files as they were."""
+    root = tmp_path / name
+    shutil.copytree(ROOT / "examples" / name, root)
+    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    _, with_a_model = commands_in("".join(blocks(root / "README.md", "sh")))
+    where = ("--base-url", server.base_url, "--model", MODEL, "--max-turns", "3")
+    before = server.counted()
+    ran = outrider(root, *shlex.split(with_a_model)[1:], *where)
+    assert ran.code in (0, 3), ran.err
+    assert "Traceback" not in ran.err
+    told = outrider(root, "tokens", "--json")
+    spent, counted = json.loads(told.out)["usage"], since(before, server)
+    assert spent["input_tokens"] == counted.input_tokens > 0
+    assert spent["output_tokens"] == counted.output_tokens > 0
+    assert outrider(root, "audit").code == 0
+    assert {path: path.read_bytes() for path in files} == files
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # some seconds of reading
