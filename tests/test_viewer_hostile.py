@@ -19,12 +19,13 @@ from orchestrator.errors import Overloaded
 from orchestrator.messages import text_block
 from orchestrator.testing import call, results
 from tests.chromium import Page, chromium, why_not
+from tests.needs import needs
 from tests.test_cli_process import outrider
 from tests.viewing import LONG_LINE, record_run, viewer
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(why_not() is not None, reason=f"browser {why_not()}"),
+    needs("browser", why_not()),
 ]
 
 RUN = "hostile"
