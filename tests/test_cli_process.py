@@ -34,7 +34,8 @@ Cli = Callable[..., Ran]
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
     """An environment without keys and settings of the person who runs the tests."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OUTRIDER_", "ANTHROPIC_"))}
+    others = ("OUTRIDER_", "ANTHROPIC_", "PYTHONUNBUFFERED")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(others)}
     return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), **more}
 
 
@@ -200,23 +201,43 @@ def test_a_reader_that_goes_away_is_no_error_to_read(root: Path) -> None:
             assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "without"),
+    [
+        (("--version",), 0, 1),
+        (("tokens", "nosuch"), 2, 2),
+        (("tokens", "--nosuch"), 2, 2),
+    ],
+)
+@pytest.mark.parametrize("where", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full"])
+def test_the_exit_code_is_the_command_s_also_where_nothing_can_be_written(
+    root: Path, arguments: tuple[str, ...], code: int, without: int, where: str
+) -> None:
+    """H2: Python's own for output that was not taken, 120, is none of ours. A result that is lost is a
+    failure, unless its stream was closed on purpose."""
+    ran = outrider(root, "-c", f'"$@" {where}', "sh", *OUTRIDER, *arguments, command=["/bin/sh"])
+    assert ran.code == (without if where == ">/dev/full" else code), ran.err
+    assert "Traceback" not in ran.err
+
+
+# Written past Python's buffers: a signal may come while those are being emptied.
 STUBBORN = """
-import anyio, signal, sys
+import anyio, os, signal
 from orchestrator.cli.signals import until_signal
 
 async def work(scope):
     with anyio.CancelScope(shield=True):
-        print("at work", flush=True)
+        os.write(1, b"at work\\n")
         await anyio.sleep_forever()
 
 def stop():
-    print("stop", flush=True)
+    os.write(1, b"stop\\n")
 
 def cancelling():
-    print("cancelling", flush=True)
+    os.write(1, b"cancelling\\n")
 
 def at_once():
-    print("at once", flush=True)
+    os.write(1, b"at once\\n")
 
 async def both():
     await until_signal(work, stop, cancelling, at_once)

@@ -39,7 +39,7 @@ SPECIAL = {
     "255.255.255.255": "private",
     "fec0::1": "reserved",
     "4000::1": "reserved",
-    "64:ff9b:1::1": "reserved",
+    "64:ff9b:1::1": "private",
     # with an IPv4 address in them
     "::ffff:127.0.0.1": "loopback",
     "::ffff:0a00:1": "private",

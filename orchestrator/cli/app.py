@@ -83,7 +83,15 @@ def _outrider(
 
 def main() -> int:
     """Run the command line in `sys.argv`; returns the exit code."""
+    exits.open_closed()
     _take_any_text()
+    try:
+        return _carry_out()
+    finally:
+        exits.settle()
+
+
+def _carry_out() -> int:
     try:
         command = typer.main.get_command(app)
         code = command.main(sys.argv[1:] or ["--help"], "outrider", standalone_mode=False)

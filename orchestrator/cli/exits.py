@@ -61,12 +61,33 @@ def explain(error: BaseException) -> int:
     return FAILED
 
 
+def open_closed() -> None:
+    """Where a stream was closed before we began, what is written goes nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            _forget(name)
+
+
+def settle() -> None:
+    """Write what is still buffered. What nobody can be told any more goes nowhere, without a word: left
+    to Python, it would end the process with a code of its own, 120."""
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except (OSError, ValueError):
+            _forget(name)
+
+
 def forget_stdout() -> None:
-    """After a reader has gone: let what is still buffered go nowhere, without a word."""
+    """After a reader has gone: let what is still buffered go nowhere."""
+    _forget("stdout")
+
+
+def _forget(name: str) -> None:
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # to the end of the process
+        os.dup2(os.open(os.devnull, os.O_WRONLY), getattr(sys, name).fileno())
+    except (AttributeError, OSError, ValueError):
+        setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # to the end of the process
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -11,12 +11,13 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Address = IPv4Address | IPv6Address
 
-# Beside what the standard library knows as special. RFC 6598, RFC 6890; 168.63.129.16 is a public
+# Beside what the standard library knows as special, in all its versions. RFC 6598, RFC 6890, RFC 8215; 168.63.129.16 is a public
 # number that every Azure machine reaches its own host under.
-_SPECIAL = {
+_SPECIAL: dict[IPv4Network | IPv6Network, str] = {
     IPv4Network("100.64.0.0/10"): "an address inside a provider's network",
     IPv4Network("192.0.0.0/24"): "a reserved address",
     IPv4Network("168.63.129.16/32"): "a cloud's metadata address",
+    IPv6Network("64:ff9b:1::/48"): "a private address",
 }
 # Everything that is routed on the IPv6 internet, and the prefix for reaching IPv4 from it (RFC 6052).
 _IPV6_GLOBAL = IPv6Network("2000::/3")
