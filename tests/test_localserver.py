@@ -323,7 +323,7 @@ def test_an_example_runs_over_a_real_model_by_the_command_of_its_page(
     shutil.copytree(ROOT / "examples" / name, root)
     files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     _, with_a_model = commands_in("".join(blocks(root / "README.md", "sh")))
-    where = ("--base-url", server.base_url, "--model", MODEL, "--max-turns", "3")
+    where = ("--base-url", server.base_url, "--model", MODEL, "--max-turns", "1")
     before = server.counted()
     ran = outrider(root, *shlex.split(with_a_model)[1:], *where)
     assert ran.code in (0, 3), ran.err
