@@ -220,6 +220,12 @@ def test_the_exit_code_is_the_command_s_also_where_nothing_can_be_written(
     assert "Traceback" not in ran.err
 
 
+def test_a_command_that_there_is_not_is_answered_with_those_that_there_are(cli: Cli) -> None:
+    ran = cli("memory", "list")
+    assert ran.code == 2
+    assert "no such command 'list'; there are: show, add, update, forget, review" in ran.err
+
+
 # Written past Python's buffers: a signal may come while those are being emptied.
 STUBBORN = """
 import anyio, os, signal

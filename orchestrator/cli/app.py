@@ -96,8 +96,7 @@ def _carry_out() -> int:
         command = typer.main.get_command(app)
         code = command.main(sys.argv[1:] or ["--help"], "outrider", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        exits.forget_stdout()
+    except BrokenPipeError:  # whoever read has gone, which is no error to talk about
         return exits.FAILED
     except KeyboardInterrupt:
         return exits.INTERRUPTED

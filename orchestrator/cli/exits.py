@@ -65,7 +65,7 @@ def open_closed() -> None:
     """Where a stream was closed before we began, what is written goes nowhere."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            _forget(name)
+            forget(name)
 
 
 def settle() -> None:
@@ -75,15 +75,11 @@ def settle() -> None:
         try:
             getattr(sys, name).flush()
         except (OSError, ValueError):
-            _forget(name)
+            forget(name)
 
 
-def forget_stdout() -> None:
-    """After a reader has gone: let what is still buffered go nowhere."""
-    _forget("stdout")
-
-
-def _forget(name: str) -> None:
+def forget(name: str) -> None:
+    """Let what is still buffered for ``stdout`` or ``stderr``, and what follows, go nowhere."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), getattr(sys, name).fileno())
     except (AttributeError, OSError, ValueError):
@@ -110,5 +106,7 @@ def _usage(error: BaseException) -> str:
     if message.endswith("argument 'RUN'"):
         message += ": a run's id or the beginning of one, or latest; outrider runs lists them"
     context = getattr(error, "ctx", None)
+    if message.startswith("No such command") and context is not None:
+        message += f"; there are: {', '.join(context.command.list_commands(context))}"
     path = "outrider" if context is None else context.command_path
     return f"{message[:1].lower()}{message[1:]} (see: {path} --help)"

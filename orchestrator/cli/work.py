@@ -112,7 +112,7 @@ class Work:
         except OSError:
             if number is None:
                 raise
-            exits.forget_stdout()  # the terminal has gone away
+            exits.forget("stdout")  # the terminal has gone away
 
 
 def _report_of_stopped(run_dir: RunDir, price: Price) -> Report | None:
