@@ -130,15 +130,13 @@ def test_a_workspace_that_cannot_be_confined_is_refused(root: str) -> None:
 
 
 def test_the_private_folder_is_hidden_after_everything_that_could_show_it() -> None:
-    view = View(
-        "/work", "/home/u", mounts=[Mount("pin", "/work/a")], readable=["/work/.outrider/x"]
-    )
+    view = View("/ws", "/home/u", mounts=[Mount("pin", "/ws/a")], readable=["/ws/.outrider/x"])
     made = arguments(view, Bounds())
-    order = [made.index(path) for path in ("/work", "/work/a", "/work/.outrider")]
+    order = [made.index(path) for path in ("/ws", "/ws/a", "/ws/.outrider")]
     assert order == sorted(order)
-    assert made[made.index("/work/.outrider") - 1] == "--tmpfs"
-    assert made[made.index("/work/.outrider/x") - 1] == "--ro-bind"
-    assert made.count("/work/.outrider") == 2  # made, and then read-only
+    assert made[made.index("/ws/.outrider") - 1] == "--tmpfs"
+    assert made[made.index("/ws/.outrider/x") - 1] == "--ro-bind"
+    assert made.count("/ws/.outrider") == 2  # made, and then read-only
     assert "--unshare-net" in made
 
 

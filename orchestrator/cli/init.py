@@ -28,7 +28,7 @@ def init(root: opt.Root = Path(), as_json: opt.Json = False) -> None:
     \b
     Examples:
       outrider init
-      outrider init --root ~/work/shop
+      outrider init --root ~/shop
     """
     from orchestrator.cli.output import print_json
     from orchestrator.cli.terminal import print_lines
